@@ -1,0 +1,61 @@
+package redislog
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+)
+
+// AcquireLease takes the lease on what for owner until ttl has passed, or
+// extends it when owner holds it already. It reports whether owner holds it now.
+// A lease keeps two members from doing the same work at once; it does not make
+// the work safe to be done twice, for its holder can be slower than ttl.
+func (l *Log) AcquireLease(ctx context.Context, what, owner string, ttl time.Duration) (bool, error) {
+	if ttl < time.Millisecond {
+		return false, badArgument("AcquireLease", "ttl", ttl.String()+" is below 1ms")
+	}
+	if owner == "" {
+		return false, badArgument("AcquireLease", "owner", "it is empty")
+	}
+	key, held := l.stream.Lease(what), false
+	err := l.watching(ctx, "lease "+what, []string{key}, func(s *session) (bool, error) {
+		reply, err := s.do(command{"SET", key, owner, "NX", "PX", millis(ttl)})
+		if err != nil {
+			return false, err
+		}
+		if held = reply != nil; held {
+			return true, nil
+		}
+		mine, err := holds(s, key, owner)
+		if err != nil || !mine {
+			return !mine, err
+		}
+		_, done, err := s.transaction(command{"SET", key, owner, "XX", "PX", millis(ttl)})
+		held = done
+		return done, err
+	})
+	return held, err
+}
+
+// ReleaseLease gives the lease on what back. It does nothing when owner does not
+// hold it.
+func (l *Log) ReleaseLease(ctx context.Context, what, owner string) error {
+	key := l.stream.Lease(what)
+	return l.watching(ctx, "release lease "+what, []string{key}, func(s *session) (bool, error) {
+		mine, err := holds(s, key, owner)
+		if err != nil || !mine {
+			return !mine, err
+		}
+		_, done, err := s.transaction(command{"DEL", key})
+		return done, err
+	})
+}
+
+func holds(s *session, key, owner string) (bool, error) {
+	holder, err := redis.String(s.do(command{"GET", key}))
+	if err == redis.ErrNil {
+		return false, nil
+	}
+	return err == nil && holder == owner, err
+}

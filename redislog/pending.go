@@ -1,0 +1,224 @@
+package redislog
+
+import (
+	"context"
+	"time"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/keyspace"
+)
+
+// PendingEntry is one entry that was delivered and not acknowledged.
+type PendingEntry struct {
+	ID evtid.ID
+	// Raw is the entry id of an entry that stands where no EVT id can; ID is then
+	// zero. Else it is "".
+	Raw string
+	// Consumer is the member that has it.
+	Consumer string
+	// Idle is the time since it was delivered, claimed or renewed.
+	Idle time.Duration
+	// Attempts counts the deliveries.
+	Attempts int
+}
+
+// Pending lists up to n pending entries with id > after, in the order of their
+// ids. consumer "" means every member's; minIdle leaves out what was delivered
+// more recently. Without such a group it is evtlog.ErrNoGroup.
+func (l *Log) Pending(ctx context.Context, group string, after evtid.ID, n int, consumer string, minIdle time.Duration) ([]PendingEntry, error) {
+	cmd, err := l.pendingCommand(group, after, n, consumer, minIdle)
+	if err != nil {
+		return nil, err
+	}
+	reply, err := l.do(ctx, "XPENDING "+group, cmd)
+	if err != nil {
+		return nil, err
+	}
+	return l.pendingOf(reply)
+}
+
+func (l *Log) pendingCommand(group string, after evtid.ID, n int, consumer string, minIdle time.Duration) (command, error) {
+	if err := keyspace.CheckGroup(group); err != nil {
+		return nil, err
+	}
+	if n <= 0 {
+		return nil, badArgument("Pending", "n", "it must be positive")
+	}
+	cmd := command{"XPENDING", l.stream.Key(), group}
+	if minIdle > 0 {
+		cmd = append(cmd, "IDLE", millis(minIdle))
+	}
+	from := "-"
+	if !after.IsZero() {
+		from = after.Next().Entry()
+	}
+	cmd = append(cmd, from, "+", n)
+	if consumer == "" {
+		return cmd, nil
+	}
+	return append(cmd, consumer), keyspace.CheckMember(consumer)
+}
+
+func (l *Log) pendingOf(reply any) ([]PendingEntry, error) {
+	list, _ := reply.([]any)
+	entries := make([]PendingEntry, 0, len(list))
+	for _, item := range list {
+		row, _ := item.([]any)
+		if len(row) < 4 {
+			return nil, l.odd("XPENDING", "a row is not id, consumer, idle, count")
+		}
+		id, raw, err := entryID(row[0])
+		if err != nil {
+			return nil, l.odd("XPENDING", err.Error())
+		}
+		consumer, _ := redis.String(row[1], nil)
+		entries = append(entries, PendingEntry{
+			ID: id, Raw: raw, Consumer: consumer,
+			Idle:     time.Duration(intOr(row[2], 0)) * time.Millisecond,
+			Attempts: int(intOr(row[3], 0)),
+		})
+	}
+	return entries, nil
+}
+
+// PendingSummary counts the pending entries of a group and names the lowest and
+// highest, zero when there is none or when no EVT id has the position. Without
+// such a group it is evtlog.ErrNoGroup.
+func (l *Log) PendingSummary(ctx context.Context, group string) (count int64, lowest, highest evtid.ID, err error) {
+	if err := keyspace.CheckGroup(group); err != nil {
+		return 0, evtid.ID{}, evtid.ID{}, err
+	}
+	reply, err := l.do(ctx, "XPENDING "+group, command{"XPENDING", l.stream.Key(), group})
+	if err != nil {
+		return 0, evtid.ID{}, evtid.ID{}, err
+	}
+	parts, _ := reply.([]any)
+	if len(parts) < 3 {
+		return 0, evtid.ID{}, evtid.ID{}, l.odd("XPENDING", "the summary is not count, lowest, highest")
+	}
+	count = intOr(parts[0], 0)
+	if count == 0 {
+		return 0, evtid.ID{}, evtid.ID{}, nil
+	}
+	if lowest, _, err = entryID(parts[1]); err != nil {
+		return 0, evtid.ID{}, evtid.ID{}, l.odd("XPENDING", err.Error())
+	}
+	if highest, _, err = entryID(parts[2]); err != nil {
+		return 0, evtid.ID{}, evtid.ID{}, l.odd("XPENDING", err.Error())
+	}
+	return count, lowest, highest, nil
+}
+
+// Renew says that the member still works on these entries: their idle time
+// starts anew, so that no peer takes them, and their delivery count stays.
+// Entries that the member does not own any more are left alone. It returns those
+// it still owns, in the order of their ids. An entry whose body was trimmed is
+// reported as owned and not touched: claiming it would drop it.
+func (l *Log) Renew(ctx context.Context, group, consumer string, ids []evtid.ID) (still []evtid.ID, err error) {
+	if err := checkGroupMember(group, consumer); err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	err = l.with(ctx, "renew "+group+"/"+consumer, func(s *session) error {
+		owned, oldest, err := l.ownedOf(s, group, consumer, ids)
+		if err != nil {
+			return err
+		}
+		still = owned
+		claim := command{"XCLAIM", l.stream.Key(), group, consumer, 0}
+		for _, id := range owned {
+			if !id.Less(oldest) {
+				claim = append(claim, id.Entry())
+			}
+		}
+		if len(claim) == 5 {
+			return nil
+		}
+		_, err = s.do(append(claim, "JUSTID"))
+		return err
+	})
+	return still, err
+}
+
+// ownedOf lists those of ids that are pending for the consumer, and the oldest
+// live entry.
+func (l *Log) ownedOf(s *session, group, consumer string, ids []evtid.ID) (owned []evtid.ID, oldest evtid.ID, err error) {
+	want := make(map[evtid.ID]bool, len(ids))
+	lowest, highest := ids[0], ids[0]
+	for _, id := range ids {
+		want[id] = true
+		lowest, highest = minID(lowest, id), maxID(highest, id)
+	}
+	reply, err := s.do(command{"XRANGE", l.stream.Key(), "-", "+", "COUNT", 1})
+	if err != nil {
+		return nil, oldest, err
+	}
+	if oldest, _, _, err = firstID(reply); err != nil {
+		return nil, oldest, l.odd("XRANGE", err.Error())
+	}
+	for from := lowest; ; {
+		reply, err := s.do(command{"XPENDING", l.stream.Key(), group, from.Entry(), highest.Entry(), pendingPage, consumer})
+		if err != nil {
+			return nil, oldest, err
+		}
+		page, err := l.pendingOf(reply)
+		if err != nil {
+			return nil, oldest, err
+		}
+		for _, p := range page {
+			if want[p.ID] {
+				owned = append(owned, p.ID)
+			}
+			from = maxID(from, p.ID)
+		}
+		if len(page) < pendingPage {
+			return owned, oldest, nil
+		}
+		from = from.Next()
+	}
+}
+
+// deleteMember removes a member only while nothing is pending for it: looking
+// and removing have to be one step, or what it is given in between is lost.
+const deleteMember = `
+if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2]) > 0 then return -1 end
+return redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])`
+
+// MemberBusyError says that a member was not removed because entries are pending
+// for it: removing it would drop them. Let its peers claim them first.
+type MemberBusyError struct{ Stream, Group, Member string }
+
+// Error implements error.
+func (e *MemberBusyError) Error() string {
+	return "redislog: member " + e.Member + " of group " + e.Group + " on " + e.Stream + " still has pending entries; let another member claim them, then remove it"
+}
+
+// DeleteMember removes a member from a group, in one step with the proof that
+// nothing is pending for it; else it is a *MemberBusyError. A member that does
+// not exist is no error. It runs a script; a user that may not is
+// evtlog.ErrDenied.
+func (l *Log) DeleteMember(ctx context.Context, group, member string) error {
+	if err := checkGroupMember(group, member); err != nil {
+		return err
+	}
+	reply, err := l.do(ctx, "delete member "+group+"/"+member, command{"EVAL", deleteMember, 1, l.stream.Key(), group, member})
+	if err != nil {
+		return err
+	}
+	if intOr(reply, 0) < 0 {
+		return &MemberBusyError{Stream: l.stream.String(), Group: group, Member: member}
+	}
+	return nil
+}
+
+func checkGroupMember(group, member string) error {
+	if err := keyspace.CheckGroup(group); err != nil {
+		return err
+	}
+	return keyspace.CheckMember(member)
+}
+
+// millis is a duration in whole milliseconds, at least one: 0 means "for ever"
+// to BLOCK and "any" to IDLE.
+func millis(d time.Duration) int64 { return max(d.Milliseconds(), 1) }

@@ -1,0 +1,122 @@
+package redislog
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/gomodule/redigo/redis"
+
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/keyspace"
+)
+
+// SkippedRange selects After < id <= To: records that left the live stream
+// before a group had finished with them. With an archive they are read from
+// there, without one they are lost.
+type SkippedRange struct{ After, To evtid.ID }
+
+// Empty reports whether no id lies in the range.
+func (r SkippedRange) Empty() bool { return !r.After.Less(r.To) }
+
+// String returns the stored form, two entry ids: "1746090000000-0
+// 1746090000003-4096". A single pending id k has its predecessor in front.
+func (r SkippedRange) String() string { return r.After.Entry() + " " + r.To.Entry() }
+
+// parseSkipped reads the stored form.
+func parseSkipped(text string) (SkippedRange, error) {
+	after, to, ok := strings.Cut(text, " ")
+	if !ok {
+		return SkippedRange{}, fmt.Errorf("%q is not two entry ids", text)
+	}
+	var r SkippedRange
+	var err error
+	if r.After, err = evtid.ParseEntry(after); err != nil {
+		return SkippedRange{}, err
+	}
+	if r.To, err = evtid.ParseEntry(to); err != nil {
+		return SkippedRange{}, err
+	}
+	if r.Empty() {
+		return SkippedRange{}, fmt.Errorf("%q holds no id", text)
+	}
+	return r, nil
+}
+
+// SkippedRanges lists the ranges that trims recorded for the group, oldest
+// first. Take a lease on one, handle what the archive has of it, then
+// RemoveSkipped: in this order a crash repeats and never loses.
+func (l *Log) SkippedRanges(ctx context.Context, group string) ([]SkippedRange, error) {
+	if err := keyspace.CheckGroup(group); err != nil {
+		return nil, err
+	}
+	key := l.stream.Skipped(group)
+	texts, err := redis.Strings(l.do(ctx, "LRANGE skipped "+group, command{"LRANGE", key, 0, -1}))
+	if err != nil {
+		return nil, err
+	}
+	ranges := make([]SkippedRange, 0, len(texts))
+	for _, text := range texts {
+		r, err := parseSkipped(text)
+		if err != nil {
+			return nil, &SkippedError{Key: key, Text: text, Err: err}
+		}
+		ranges = append(ranges, r)
+	}
+	return ranges, nil
+}
+
+// SkippedError is an element of a list of skipped ranges that is none: another
+// program wrote it. Nothing behind it is handled, so as not to hide a loss;
+// remove it with LREM.
+type SkippedError struct {
+	Key, Text string
+	Err       error
+}
+
+// Error implements error.
+func (e *SkippedError) Error() string {
+	return fmt.Sprintf("redislog: %s holds %q, which is not a range (%v); another program wrote it, remove it with LREM", e.Key, e.Text, e.Err)
+}
+
+// Unwrap returns what is wrong with the text.
+func (e *SkippedError) Unwrap() error { return e.Err }
+
+// RemoveSkipped removes one occurrence of a range that was handled. A range that
+// is not in the list is no error: another member handled it too.
+func (l *Log) RemoveSkipped(ctx context.Context, group string, r SkippedRange) error {
+	if err := keyspace.CheckGroup(group); err != nil {
+		return err
+	}
+	_, err := l.do(ctx, "LREM skipped "+group, command{"LREM", l.stream.Skipped(group), 1, r.String()})
+	return err
+}
+
+// ShrinkSkipped replaces a range by what is left of it above done, in one step,
+// so that a big range can be handled in chunks. done at or above r.To removes
+// it.
+func (l *Log) ShrinkSkipped(ctx context.Context, group string, r SkippedRange, done evtid.ID) error {
+	rest := SkippedRange{After: maxID(r.After, done), To: r.To}
+	if rest.Empty() {
+		return l.RemoveSkipped(ctx, group, r)
+	}
+	if err := keyspace.CheckGroup(group); err != nil {
+		return err
+	}
+	if rest == r {
+		return nil
+	}
+	key := l.stream.Skipped(group)
+	return l.with(ctx, "shrink skipped "+group, func(s *session) error {
+		// The rest goes in first: whatever happens between the two, the ids of
+		// the rest are in the list.
+		replies, _, err := s.transaction(
+			command{"LPUSH", key, rest.String()},
+			command{"LREM", key, -1, r.String()},
+		)
+		if err != nil {
+			return err
+		}
+		return s.firstRefusal(replies)
+	})
+}
