@@ -2,6 +2,7 @@ package evtid
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"time"
 )
@@ -10,9 +11,10 @@ import (
 // may lie outside the range that ids can have, so any instant from 1970 on has
 // its bounds.
 type Bound struct {
-	// Millis is the Unix millisecond.
+	// Millis is the Unix millisecond, 0 or more.
 	Millis int64
-	// Tail is 0 for a lower bound and MaxTail for an upper one.
+	// Tail is the second half of the entry id: 0 for a lower bound and MaxTail
+	// for an upper one.
 	Tail uint32
 }
 
@@ -29,7 +31,11 @@ func bound(t time.Time, tail uint32) (Bound, error) {
 	if t.Unix() < 0 {
 		return Bound{}, fmt.Errorf("evtid: %w: %s has no position in a stream; use an instant from 1970 on", ErrBeforeUnixEpoch, t.Format(time.RFC3339Nano))
 	}
-	return Bound{Millis: t.UnixMilli(), Tail: tail}, nil
+	millis := t.UnixMilli()
+	if t.Unix() >= math.MaxInt64/1000 {
+		millis = math.MaxInt64 // UnixMilli does not reach that far
+	}
+	return Bound{Millis: millis, Tail: tail}, nil
 }
 
 // AppendTo appends "<unix ms>-<tail>" to dst.
@@ -51,14 +57,16 @@ func (b Bound) Last() ID {
 	case b.Millis > MaxMillis:
 		return Max
 	}
-	return ID{uint64(b.Millis-EpochMillis)<<tailBits | uint64(b.Tail) + 1}
+	return fromPayload(uint64(b.Millis-EpochMillis)<<tailBits | uint64(min(b.Tail, MaxTail)))
 }
 
 // Before returns the largest id strictly below b: the exclusive lower bound of
-// a window that begins at b.
+// a window that begins at b. It is the zero ID when b lies at or before the
+// first id, Max when b lies after 2093.
 func (b Bound) Before() ID {
-	if b.Millis > MaxMillis {
-		return Max
+	last := b.Last()
+	if b.Millis > MaxMillis || b.Tail > MaxTail {
+		return last // b is no id's position, so last lies strictly below it
 	}
-	return b.Last().Prev()
+	return last.Prev()
 }

@@ -32,18 +32,28 @@ type ParseError struct {
 
 // Error implements error.
 func (e *ParseError) Error() string {
-	return fmt.Sprintf("evtid: %s %s: %s", e.Err, strconv.Quote(e.Input), e.Reason)
+	return fmt.Sprintf("evtid: %s %s: %s", e.Err, quote(e.Input), e.Reason)
+}
+
+// quote shows a text in a message. What is no id may be of any length.
+func quote(s string) string {
+	const most = 64
+	if len(s) <= most {
+		return strconv.Quote(s)
+	}
+	return fmt.Sprintf("%q… (%d bytes)", s[:most], len(s))
 }
 
 // Unwrap returns the class.
 func (e *ParseError) Unwrap() error { return e.Err }
 
-// SkewError says that the newest known id is further ahead of this clock than
-// allowed: either this clock is slow or the writer of that id had a fast one.
-// Minting waits until the clocks agree; correct the clock of the node named, or
-// raise MaxSkew when the ids are known to be good.
+// SkewError says that an id is further ahead of this clock than allowed: either
+// this clock is slow (or was never set) or the writer of that id had a fast one.
+// Nothing was minted. Correct the clock, or raise MaxSkew when the ids are known
+// to be good; minting goes on by itself once the clock has come near enough.
 type SkewError struct {
-	// ID is the id that is ahead.
+	// ID is the id that is ahead: the top that Seed was given, or the next id
+	// that Mint would have made.
 	ID ID
 	// Skew is how far it is ahead of the clock.
 	Skew time.Duration
@@ -62,4 +72,12 @@ type NodeError struct{ Node int }
 // Error implements error.
 func (e *NodeError) Error() string {
 	return fmt.Sprintf("evtid: node %d is outside 0..%d: give each writer its own number", e.Node, MaxNode)
+}
+
+// SkewLimitError says that MaxSkew is negative, which no clock could satisfy.
+type SkewLimitError struct{ MaxSkew time.Duration }
+
+// Error implements error.
+func (e *SkewLimitError) Error() string {
+	return fmt.Sprintf("evtid: MaxSkew %s is negative: give the time that ids may be ahead of the clock, or 0 for %s", e.MaxSkew, DefaultMaxSkew)
 }

@@ -20,18 +20,18 @@ const (
 	// MaxTail is the largest second half of an entry id: node and sequence, all ones.
 	MaxTail = 1<<tailBits - 1
 	// MaxMillis is the last Unix millisecond an id can name, in the year 2093.
-	MaxMillis = EpochMillis + 1<<41 - 1
+	MaxMillis = EpochMillis + maxMS
 
 	// Brand is the namespace of event ids.
 	Brand = "EVT"
 	// Len is the length of a branded id in bytes. It never varies.
 	Len = 14
 
-	nodeBits   = 10
-	seqBits    = 12
-	tailBits   = nodeBits + seqBits
-	brandLen   = 3
-	payloadLen = Len - brandLen
+	nodeBits = 10
+	seqBits  = 12
+	tailBits = nodeBits + seqBits
+	brandLen = 3
+	maxMS    = 1<<41 - 1
 )
 
 // ID names one event. It is a small comparable value: use it as a map key,
@@ -45,6 +45,12 @@ type ID struct {
 	n uint64
 }
 
+// fromPayload returns the id of a payload that is known to fit.
+func fromPayload(v uint64) ID { return ID{v + 1} }
+
+// pack returns the id of parts that are known to fit.
+func pack(ms, node, seq uint64) ID { return fromPayload(ms<<tailBits | node<<seqBits | seq) }
+
 // Max is the largest id, EVTAzL8n0Y58m7.
 var Max = ID{MaxSnowflake + 1}
 
@@ -54,7 +60,7 @@ func FromSnowflake(v uint64) (ID, error) {
 	if v > MaxSnowflake {
 		return ID{}, &ParseError{Input: strconv.FormatUint(v, 10), Reason: "the payload is larger than 2^63-1", Err: ErrOverflow}
 	}
-	return ID{v + 1}, nil
+	return fromPayload(v), nil
 }
 
 // Make returns the id of the given Unix millisecond, node and sequence.
@@ -63,9 +69,9 @@ func FromSnowflake(v uint64) (ID, error) {
 func Make(unixMilli int64, node, seq int) (ID, error) {
 	if unixMilli < EpochMillis || unixMilli > MaxMillis || node < 0 || node > MaxNode || seq < 0 || seq > MaxSeq {
 		in := strconv.FormatInt(unixMilli, 10) + "/" + strconv.Itoa(node) + "/" + strconv.Itoa(seq)
-		return ID{}, &ParseError{Input: in, Reason: "millisecond, node or sequence is out of range", Err: ErrOverflow}
+		return ID{}, &ParseError{Input: in, Reason: "the millisecond, the node or the sequence lies outside an id's range", Err: ErrOverflow}
 	}
-	return ID{uint64(unixMilli-EpochMillis)<<tailBits | uint64(node)<<seqBits | uint64(seq) + 1}, nil
+	return pack(uint64(unixMilli-EpochMillis), uint64(node), uint64(seq)), nil
 }
 
 // IsZero reports whether id is the zero ID, "no id".
@@ -90,7 +96,8 @@ func (id ID) Prev() ID { return ID{max(id.n, 1) - 1} }
 // the first real id.
 func (id ID) Snowflake() uint64 { return max(id.n, 1) - 1 }
 
-// UnixMilli returns the millisecond the id was minted in.
+// UnixMilli returns the Unix millisecond the id was minted in. It, Time, Node
+// and Seq answer for the zero ID as for the first real one.
 func (id ID) UnixMilli() int64 { return int64(id.Snowflake()>>tailBits) + EpochMillis }
 
 // Time returns the instant the id was minted at, in UTC, to the millisecond.

@@ -1,6 +1,8 @@
 package evtid
 
 import (
+	"fmt"
+	"math"
 	"sync/atomic"
 	"time"
 )
@@ -15,8 +17,8 @@ type MinterConfig struct {
 	// Node is the writer's number, 0..MaxNode. Two writers of one stream must
 	// not share it.
 	Node int
-	// MaxSkew is the furthest that an id may be ahead of the clock. 0 means
-	// DefaultMaxSkew.
+	// MaxSkew is the furthest that an id may be ahead of the clock, in whole
+	// milliseconds. 0 means DefaultMaxSkew.
 	MaxSkew time.Duration
 	// Now returns the current Unix millisecond. nil means the system clock.
 	Now func() int64
@@ -25,7 +27,10 @@ type MinterConfig struct {
 // Minter makes ids that strictly increase: under bursts (a full millisecond
 // carries into the next), when the clock steps back, and for concurrent
 // callers. It holds one atomic word, takes no lock, never waits and does not
-// allocate. A process needs exactly one Minter per stream.
+// allocate.
+//
+// A process has one Minter per stream and keeps it when the writer of the
+// stream is restarted: a new one knows only what Seed tells it.
 type Minter struct {
 	// last is the newest position handed out: milliseconds since EpochMillis
 	// << seqBits | sequence.
@@ -37,10 +42,13 @@ type Minter struct {
 
 // NewMinter returns a Minter that has minted nothing. Call Seed before Mint
 // when the stream or its archive may hold ids. A node outside 0..MaxNode is a
-// *NodeError.
+// *NodeError, a negative MaxSkew a *SkewLimitError.
 func NewMinter(cfg MinterConfig) (*Minter, error) {
 	if cfg.Node < 0 || cfg.Node > MaxNode {
 		return nil, &NodeError{Node: cfg.Node}
+	}
+	if cfg.MaxSkew < 0 {
+		return nil, &SkewLimitError{MaxSkew: cfg.MaxSkew}
 	}
 	if cfg.MaxSkew == 0 {
 		cfg.MaxSkew = DefaultMaxSkew
@@ -51,10 +59,13 @@ func NewMinter(cfg MinterConfig) (*Minter, error) {
 	return &Minter{node: uint64(cfg.Node), maxSkew: cfg.MaxSkew.Milliseconds(), now: cfg.Now}, nil
 }
 
-// Seed makes every later id greater than top, and of a later millisecond, so
-// that an id this process had in flight before a restart is not minted again.
-// Seeding below what was already minted changes nothing. When top is further
-// ahead of the clock than MaxSkew it is a *SkewError and nothing changes.
+// Seed makes every later id greater than top, and of a later millisecond than
+// top's, whichever node minted it. Call it with the newest id that is known:
+// the top of the stream and the watermark of its archive. Seeding at or below
+// what was already minted changes nothing.
+//
+// When top is further ahead of the clock than MaxSkew it is a *SkewError and
+// nothing changes.
 func (m *Minter) Seed(top ID) error {
 	if top.IsZero() {
 		return nil
@@ -72,25 +83,25 @@ func (m *Minter) Seed(top ID) error {
 	}
 }
 
-// Mint returns the next id. It is safe for concurrent use. When the ids have
-// run further ahead of the clock than MaxSkew (the clock was set back, or more
-// than 4,096 ids a millisecond were minted for minutes) it is a *SkewError,
-// and minting goes on by itself once the clock has caught up. After the year
-// 2093 it is ErrOverflow.
+// Mint returns the next id. It is safe for concurrent use.
+//
+// An id is never further ahead of the clock than MaxSkew. When that is all used
+// up (the clock was set back, or more than 4,096 ids a millisecond were minted
+// for that long) it is a *SkewError, and minting goes on by itself once the
+// clock has caught up. A clock that stands before 2024, where no id can lie, is
+// the same case: it was never set. A clock past the last id, in the year 2093,
+// is ErrOverflow.
 func (m *Minter) Mint() (ID, error) {
 	now := m.now()
-	var floor uint64
-	if now > EpochMillis {
-		floor = uint64(now-EpochMillis) << seqBits
-	}
+	floor := position(now)
 	for {
 		last := m.last.Load()
 		next := max(floor, last+1)
 		ms := next >> seqBits
-		if ms > uint64(MaxMillis-EpochMillis) {
-			return ID{}, &ParseError{Input: "mint", Reason: "the clock is past the last id", Err: ErrOverflow}
+		if ms > maxMS {
+			return ID{}, fmt.Errorf("evtid: %w: no id is left to mint at Unix millisecond %d, the last one lies in the year 2093; correct the clock", ErrOverflow, now)
 		}
-		id := ID{ms<<tailBits | m.node<<seqBits | next&MaxSeq + 1}
+		id := pack(ms, m.node, next&MaxSeq)
 		if err := m.checkSkew(id, now); err != nil {
 			return ID{}, err
 		}
@@ -100,10 +111,33 @@ func (m *Minter) Mint() (ID, error) {
 	}
 }
 
+// position returns the first position of a Unix millisecond, in the units of
+// Minter.last. Outside the range of ids it is the first one, or one past the
+// last.
+func position(unixMilli int64) uint64 {
+	switch {
+	case unixMilli < EpochMillis:
+		return 0
+	case unixMilli > MaxMillis:
+		return (maxMS + 1) << seqBits
+	}
+	return uint64(unixMilli-EpochMillis) << seqBits
+}
+
 func (m *Minter) checkSkew(id ID, now int64) error {
-	skew := id.UnixMilli() - now
-	if skew <= m.maxSkew {
+	ms := id.UnixMilli()
+	if now >= ms-m.maxSkew {
 		return nil
 	}
-	return &SkewError{ID: id, Skew: time.Duration(skew) * time.Millisecond, Max: time.Duration(m.maxSkew) * time.Millisecond}
+	return &SkewError{ID: id, Skew: between(now, ms), Max: time.Duration(m.maxSkew) * time.Millisecond}
+}
+
+// between returns the time from one Unix millisecond to a later one, as far as
+// a Duration reaches (292 years).
+func between(from, to int64) time.Duration {
+	const most = math.MaxInt64 / int64(time.Millisecond)
+	if from < to-most {
+		return math.MaxInt64
+	}
+	return time.Duration(to-from) * time.Millisecond
 }

@@ -40,7 +40,7 @@ func ParseBrand[T text](s T, brand string) (ID, error) {
 	if err != nil {
 		return ID{}, &ParseError{Input: string(s), Reason: reason, Err: err}
 	}
-	return ID{v + 1}, nil
+	return fromPayload(v), nil
 }
 
 // ValidBranded reports, as Parse does, whether s is a well-formed branded id of
@@ -134,7 +134,7 @@ func ParseEntry[T text](s T) (ID, error) {
 	case ms < uint64(EpochMillis) || ms > uint64(MaxMillis) || tail > MaxTail:
 		return ID{}, &ParseError{Input: string(s), Reason: "no EVT id has this position", Err: ErrOverflow}
 	}
-	return ID{(ms-uint64(EpochMillis))<<tailBits | tail + 1}, nil
+	return fromPayload((ms-uint64(EpochMillis))<<tailBits | tail), nil
 }
 
 func cutEntry[T text](s T) (ms, tail uint64, ok bool) {
@@ -177,28 +177,29 @@ func (id *ID) UnmarshalText(b []byte) error {
 		*id = ID{}
 		return nil
 	}
-	v, err := Parse(b)
-	if err != nil {
-		return err
+	return id.set(Parse(b))
+}
+
+// set stores v unless there is an error.
+func (id *ID) set(v ID, err error) error {
+	if err == nil {
+		*id = v
 	}
-	*id = v
-	return nil
+	return err
 }
 
 // UnmarshalJSON reads the string form, or a bare snowflake number as other
-// systems write it.
+// systems write it. null changes nothing, as everywhere in encoding/json.
 func (id *ID) UnmarshalJSON(b []byte) error {
-	if len(b) > 0 && b[0] != '"' && string(b) != "null" {
+	if string(b) == "null" {
+		return nil
+	}
+	if len(b) > 0 && b[0] != '"' {
 		v, ok := parseDecimal(b)
 		if !ok {
 			return &ParseError{Input: string(b), Reason: "a bare number must be a whole snowflake", Err: ErrMalformed}
 		}
-		parsed, err := FromSnowflake(v)
-		if err != nil {
-			return err
-		}
-		*id = parsed
-		return nil
+		return id.set(FromSnowflake(v))
 	}
 	var s string
 	if err := json.Unmarshal(b, &s); err != nil {
