@@ -113,6 +113,32 @@ func (rd *reader) entry() (e Entry, ok bool, err error) {
 	}
 }
 
+// entries reads an array of entries, of which about count are expected. Places
+// where the server has none to show are left out.
+func (rd *reader) entries(count int) ([]Entry, error) {
+	list, err := rd.line()
+	if err != nil {
+		return nil, err
+	}
+	if list.kind != '*' {
+		return nil, protocolError("the entries are not an array")
+	}
+	if list.n <= 0 {
+		return nil, nil
+	}
+	entries := make([]Entry, 0, min(list.n, int64(count)))
+	for range list.n {
+		e, ok, err := rd.entry()
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			entries = append(entries, e)
+		}
+	}
+	return entries, nil
+}
+
 // makeEntry turns the parsed places into an Entry with one string and one slice.
 func makeEntry(b []byte, parsed parsedEntry, marks []int) (Entry, error) {
 	var e Entry

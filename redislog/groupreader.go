@@ -21,7 +21,7 @@ type GroupReader struct {
 	log      *Log
 	clientID int64
 	op       string
-	// group holds key and group, read GROUP, group and consumer, as words.
+	// These are the constant words of the commands, encoded.
 	ack, read, claim []byte
 	key              string
 
@@ -189,133 +189,7 @@ func (g *GroupReader) streamEntries(count int) ([]Entry, error) {
 	if err := g.w.in.skip(1); err != nil {
 		return nil, err
 	}
-	entries, _, err := g.w.in.entries(count)
-	return entries, err
-}
-
-// entries reads an array of entries. nils counts the places where the server had
-// none to show.
-func (rd *reader) entries(count int) (entries []Entry, nils int, err error) {
-	list, err := rd.line()
-	if err != nil {
-		return nil, 0, err
-	}
-	if list.kind != '*' {
-		return nil, 0, protocolError("the entries are not an array")
-	}
-	if list.n <= 0 {
-		return nil, 0, nil
-	}
-	entries = make([]Entry, 0, min(list.n, int64(count)))
-	for range list.n {
-		e, ok, err := rd.entry()
-		if err != nil {
-			return nil, 0, err
-		}
-		if !ok {
-			nils++
-			continue
-		}
-		entries = append(entries, e)
-	}
-	return entries, nils, nil
-}
-
-// Claimed is one step of AutoClaim.
-type Claimed struct {
-	// Entries are now this member's. A foreign entry whose body was trimmed is
-	// among them, with Raw and Missing set.
-	Entries []Entry
-	// Deleted were pending, for whatever member, and their body was trimmed: the
-	// server has dropped them and will never name them again. The archive may
-	// have them. Redis 6.2 does not tell them; the trim that took them recorded
-	// them as skipped ranges.
-	Deleted []evtid.ID
-	// Cursor continues the sweep; "0-0" is its end.
-	Cursor string
-}
-
-// AutoClaim sends the queued acknowledgements and takes over up to count entries
-// that have been idle for minIdle with any member. cursor is that of the step
-// before, "" to begin: one call looks at ten times count entries only, so it has
-// to be kept until it is "0-0".
-func (g *GroupReader) AutoClaim(minIdle time.Duration, cursor string, count int) (Claimed, error) {
-	if count <= 0 {
-		return Claimed{}, badArgument("AutoClaim", "count", "it must be positive")
-	}
-	if cursor == "" {
-		cursor = "0"
-	}
-	sent := g.encodeAcks()
-	out := append(appendArray(g.w.out, 8), g.claim...)
-	out = appendBulk(appendInt(out, max(minIdle.Milliseconds(), 0)), cursor)
-	g.w.out = appendInt(appendBulk(out, "COUNT"), int64(count))
-	g.w.unanswered++
-	if err := g.w.flush(g.op, 0); err != nil {
-		return Claimed{}, err
-	}
-	if err := g.receiveAcks(sent); err != nil {
-		return Claimed{}, g.w.fail(g.op, err)
-	}
-	parts, err := g.w.array(g.op)
-	if err != nil {
-		return Claimed{}, err
-	}
-	claimed, err := g.claimParts(parts, count)
-	if err != nil {
-		return Claimed{}, g.w.fail(g.op, err)
-	}
-	return claimed, nil
-}
-
-func (g *GroupReader) claimParts(parts int64, count int) (c Claimed, err error) {
-	if parts != 2 && parts != 3 {
-		return c, protocolError("a claim does not answer cursor and entries")
-	}
-	if c.Cursor, err = g.w.in.text(); err != nil {
-		return c, err
-	}
-	if c.Entries, _, err = g.w.in.entries(count); err != nil || parts == 2 {
-		return c, err
-	}
-	list, err := g.w.in.line()
-	if err != nil {
-		return c, err
-	}
-	for range list.n {
-		text, err := g.w.in.text()
-		if err != nil {
-			return c, err
-		}
-		id, raw, err := entryID(text)
-		if err != nil {
-			return c, err
-		}
-		if raw != "" {
-			c.Entries = append(c.Entries, Entry{Raw: raw, Missing: true})
-			continue
-		}
-		c.Deleted = append(c.Deleted, id)
-	}
-	return c, nil
-}
-
-// text consumes a string.
-func (rd *reader) text() (string, error) {
-	size, err := rd.whole()
-	if err != nil {
-		return "", err
-	}
-	b := rd.buffered()[:size]
-	word, err := parseBulk(b, 0)
-	if err != nil {
-		return "", err
-	}
-	if word.start == nilLen {
-		return "", protocolError("a string is nil")
-	}
-	rd.r += size
-	return string(b[word.start:word.end]), nil
+	return g.w.in.entries(count)
 }
 
 // FlushAcks sends the queued acknowledgements and waits for the answer.

@@ -43,9 +43,11 @@ func parseSkipped(text string) (SkippedRange, error) {
 	return r, nil
 }
 
-// SkippedRanges lists the ranges that trims recorded for the group, oldest
-// first. Take a lease on one, handle what the archive has of it, then
-// RemoveSkipped: in this order a crash repeats and never loses.
+// SkippedRanges lists the ranges that are recorded for the group, in the order
+// they were recorded. Take a lease on one, handle what the archive has of it,
+// then RemoveSkipped: in this order a crash repeats and never loses. Elements
+// that are no ranges are reported by a *SkippedError; the ranges are returned
+// all the same.
 func (l *Log) SkippedRanges(ctx context.Context, group string) ([]SkippedRange, error) {
 	if err := keyspace.CheckGroup(group); err != nil {
 		return nil, err
@@ -56,19 +58,41 @@ func (l *Log) SkippedRanges(ctx context.Context, group string) ([]SkippedRange, 
 		return nil, err
 	}
 	ranges := make([]SkippedRange, 0, len(texts))
+	var odd error
 	for _, text := range texts {
 		r, err := parseSkipped(text)
-		if err != nil {
-			return nil, &SkippedError{Key: key, Text: text, Err: err}
+		if err == nil {
+			ranges = append(ranges, r)
+		} else if odd == nil {
+			odd = &SkippedError{Key: key, Text: text, Err: err}
 		}
-		ranges = append(ranges, r)
 	}
-	return ranges, nil
+	return ranges, odd
+}
+
+// AddSkipped records further ranges for the group in one step: what a member
+// learns of that is no longer in the stream, such as Claimed.Deleted. Ranges
+// that are in the list already are recorded twice.
+func (l *Log) AddSkipped(ctx context.Context, group string, ranges ...SkippedRange) error {
+	if err := keyspace.CheckGroup(group); err != nil || len(ranges) == 0 {
+		return err
+	}
+	for _, r := range ranges {
+		if r.Empty() {
+			return badArgument("AddSkipped", "range", r.String()+" holds no id")
+		}
+	}
+	return l.with(ctx, "add skipped "+group, func(s *session) error {
+		replies, _, err := s.transaction(pushRanges(l.stream.Skipped(group), ranges)...)
+		if err != nil {
+			return err
+		}
+		return s.firstRefusal(replies)
+	})
 }
 
 // SkippedError is an element of a list of skipped ranges that is none: another
-// program wrote it. Nothing behind it is handled, so as not to hide a loss;
-// remove it with LREM.
+// program wrote it. Remove it with LREM.
 type SkippedError struct {
 	Key, Text string
 	Err       error
