@@ -19,7 +19,7 @@
 // The package does no I/O and imports only the standard library.
 package keyspace
 
-import "fmt"
+import "strings"
 
 // The fence key and the value this wire format writes there.
 const (
@@ -27,8 +27,8 @@ const (
 	VersionValue = "echomq:3.0.0"
 )
 
-// MaxName is the longest queue, stream or group name in bytes.
-const MaxName = 128
+// deadSuffix is what the name of a stream of given-up entries ends in.
+const deadSuffix = ".dead"
 
 // Stream names one stream and builds its keys. The zero Stream is not valid;
 // make one with NewStream. It is comparable and safe to copy.
@@ -36,17 +36,28 @@ type Stream struct {
 	queue, name, key string
 }
 
-// NewStream returns the stream called name in the given queue. A name that
-// breaks the rule is a *NameError.
+// NewStream returns the stream called name in the given queue. The name of a
+// stream is 1..128 of A-Z a-z 0-9 . _ - and the suffix of Dead may come on top
+// of the 128, so that every stream's Dead can be opened by its name. A queue or
+// name that breaks its rule is a *NameError.
 func NewStream(queue, name string) (Stream, error) {
 	if err := CheckQueue(queue); err != nil {
 		return Stream{}, err
 	}
-	if err := checkSimple(KindStream, name); err != nil {
+	longest := MaxName
+	if strings.HasSuffix(name, deadSuffix) {
+		longest += len(deadSuffix)
+	}
+	if err := checkSimple(KindStream, name, longest); err != nil {
 		return Stream{}, err
 	}
-	return Stream{queue: queue, name: name, key: "emq:{" + queue + "}:stream:" + name}, nil
+	return Stream{queue: queue, name: name, key: StreamPrefix(queue) + name}, nil
 }
+
+// StreamPrefix returns what the keys of all streams of a queue begin with. What
+// follows in a key is a stream's name, or that and ':' and more for the keys
+// that belong to a stream. The queue must have passed CheckQueue.
+func StreamPrefix(queue string) string { return "emq:{" + queue + "}:stream:" }
 
 // Queue returns the queue name.
 func (s Stream) Queue() string { return s.queue }
@@ -79,7 +90,7 @@ func (s Stream) Lease(what string) string { return s.key + ":lease:" + what }
 // Dead returns the stream that takes the entries which handlers gave up on,
 // "<name>.dead" in the same queue.
 func (s Stream) Dead() Stream {
-	return Stream{queue: s.queue, name: s.name + ".dead", key: s.key + ".dead"}
+	return Stream{queue: s.queue, name: s.name + deadSuffix, key: s.key + deadSuffix}
 }
 
 // Events returns the pub/sub channel of a queue. The queue must have passed
@@ -87,20 +98,15 @@ func (s Stream) Dead() Stream {
 func Events(queue string) string { return "emq:{" + queue + "}:events" }
 
 // JobKey returns the key of a job. It is the gate in front of every
-// announcement: nothing is published under an id that does not pass it. The
-// id is not parsed here (keyspace does not know ids): the caller checks it
-// with evtid first, and JobKey refuses whatever could leave the key's shape.
+// announcement: nothing is published under an id that does not pass it. A
+// queue that breaks its rule, or an id that is not a well-formed branded id of
+// some namespace (the rule of evtid.ValidBranded), is a *NameError.
 func JobKey(queue, id string) (string, error) {
 	if err := CheckQueue(queue); err != nil {
 		return "", err
 	}
-	for i := range len(id) {
-		if !isAlphanumeric(id[i]) {
-			return "", &NameError{Kind: KindJob, Value: id, Reason: fmt.Sprintf("byte %d is not 0-9, A-Z or a-z", i)}
-		}
-	}
-	if len(id) != 14 {
-		return "", &NameError{Kind: KindJob, Value: id, Reason: "it must be 14 bytes"}
+	if err := checkBranded(id); err != nil {
+		return "", err
 	}
 	return "emq:{" + queue + "}:job:" + id, nil
 }
