@@ -3,7 +3,6 @@ package evtlog
 import (
 	"errors"
 	"fmt"
-	"strconv"
 
 	"github.com/evtlog/evtlog/evtid"
 )
@@ -16,6 +15,8 @@ var (
 	ErrTooLarge = errors.New("record too large")
 	// ErrBadWindow is wrapped by every *WindowError.
 	ErrBadWindow = errors.New("bad window")
+	// ErrBadKeep is wrapped by every *KeepError.
+	ErrBadKeep = errors.New("bad retention policy")
 	// ErrStopped: the component has been stopped, or is stopping. Nothing was
 	// done. Start a new runtime to go on.
 	ErrStopped = errors.New("stopped")
@@ -169,5 +170,3 @@ func (e *ForeignEntryError) Error() string {
 
 // Unwrap returns ErrForeignEntry.
 func (e *ForeignEntryError) Unwrap() error { return ErrForeignEntry }
-
-func itoa(n int) string { return strconv.Itoa(n) }

@@ -1,6 +1,7 @@
 package evtlog
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/evtlog/evtlog/evtid"
@@ -41,7 +42,11 @@ const (
 
 // String returns the lower-case name.
 func (s State) String() string {
-	return [...]string{"starting", "ready", "degraded", "failed", "stopped"}[s]
+	names := [...]string{"starting", "ready", "degraded", "failed", "stopped"}
+	if int(s) < len(names) {
+		return names[s]
+	}
+	return "state(" + strconv.Itoa(int(s)) + ")"
 }
 
 // StateChanged is reported once at each change of a component's state.

@@ -2,6 +2,8 @@ package evtlog
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -35,21 +37,27 @@ func KeepSince(t time.Time) Keep { return Keep{Since: t} }
 func (k Keep) All() bool { return k.Last == 0 && k.For == 0 && k.Since.IsZero() }
 
 // Check reports whether the policy can be applied: at most one of Last, For and
-// Since, none negative. The error is a *KeepError.
+// Since, none negative, and Since not before 1970, where no record has a
+// position. The error is a *KeepError.
 func (k Keep) Check() error {
-	set := 0
-	for _, on := range []bool{k.Last != 0, k.For != 0, !k.Since.IsZero()} {
-		if on {
-			set++
+	var set []string
+	for _, part := range []struct {
+		name string
+		set  bool
+	}{{"Last", k.Last != 0}, {"For", k.For != 0}, {"Since", !k.Since.IsZero()}} {
+		if part.set {
+			set = append(set, part.name)
 		}
 	}
 	switch {
+	case len(set) > 1:
+		return &KeepError{Field: strings.Join(set, " and "), Value: "together", Reason: "give only one of them"}
 	case k.Last < 0:
-		return &KeepError{Field: "Last", Value: fmt.Sprint(k.Last), Reason: "it must not be negative"}
+		return &KeepError{Field: "Last", Value: strconv.FormatInt(k.Last, 10), Reason: "give the number of records to keep, or 0 to keep all"}
 	case k.For < 0:
-		return &KeepError{Field: "For", Value: k.For.String(), Reason: "it must not be negative"}
-	case set > 1:
-		return &KeepError{Field: "Keep", Value: fmt.Sprintf("%+v", k), Reason: "give one of Last, For and Since"}
+		return &KeepError{Field: "For", Value: k.For.String(), Reason: "give a positive duration, or 0 to keep all"}
+	case !k.Since.IsZero() && k.Since.Unix() < 0:
+		return &KeepError{Field: "Since", Value: k.Since.Format(time.RFC3339), Reason: "give an instant from 1970 on"}
 	}
 	return nil
 }
@@ -61,3 +69,6 @@ type KeepError struct{ Field, Value, Reason string }
 func (e *KeepError) Error() string {
 	return fmt.Sprintf("evtlog: retention %s %s refused: %s", e.Field, e.Value, e.Reason)
 }
+
+// Unwrap returns ErrBadKeep.
+func (e *KeepError) Unwrap() error { return ErrBadKeep }

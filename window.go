@@ -1,6 +1,7 @@
 package evtlog
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/evtlog/evtlog/evtid"
@@ -22,7 +23,8 @@ type Window struct {
 }
 
 // Between returns the window of every record minted from the millisecond of
-// from up to and including the millisecond of to. An instant before 1970 is
+// from up to and including the millisecond of to. It is empty when all of it
+// lies before 2024 or after 2093, where no id can. An instant before 1970 is
 // evtid.ErrBeforeUnixEpoch; to before from is a *WindowError.
 func Between(from, to time.Time) (Window, error) {
 	if to.Before(from) {
@@ -58,7 +60,7 @@ func Since(from time.Time) (Window, error) {
 // *WindowError.
 func (w Window) Check() error {
 	if w.Limit < 0 {
-		return &WindowError{Field: "limit", Value: itoa(w.Limit), Reason: "it must not be negative; 0 means all"}
+		return &WindowError{Field: "limit", Value: strconv.Itoa(w.Limit), Reason: "it must not be negative; 0 means all"}
 	}
 	if !w.To.IsZero() && w.To.Less(w.After) {
 		return &WindowError{Field: "to", Value: w.To.String(), Reason: "it is before the lower bound " + w.After.String()}
