@@ -70,6 +70,10 @@ func aliveFrom(phases []phase, keep int) int {
 	return n
 }
 
+// stopGrace is what a component is given to stop although the deadline of the
+// one who asked has passed: nobody waits for it, but it may flush.
+const stopGrace = 100 * time.Millisecond
+
 // stopShare returns how long to wait for one component's end when left
 // components, this one included, must end before the deadline: each is asked
 // before the deadline although one before it hangs. A zero deadline is none.
@@ -77,5 +81,5 @@ func stopShare(timeout time.Duration, deadline, now time.Time, left int) time.Du
 	if deadline.IsZero() {
 		return timeout
 	}
-	return max(0, min(timeout, deadline.Sub(now)/time.Duration(left)))
+	return min(timeout, max(stopGrace, deadline.Sub(now)/time.Duration(left)))
 }

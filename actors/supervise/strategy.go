@@ -30,6 +30,11 @@ func (a *branchActor) HandleFailure(_ *actor.ActorSystem, supervisor actor.Super
 		supervisor.StopChildren(m.pid)
 		return
 	}
+	if f.outcome.ready && m.phase == starting {
+		// A failure is a system message and overtakes the news of being ready.
+		m.phase, m.beenUp = up, true
+		a.system.transition(&m.node, evtlog.Ready, nil)
+	}
 	a.apply(supervisor, m, decide(a.system.cfg.Policy, m.spec.Restart, f.outcome, m.history, time.Now(), a.system.cfg.Rand()))
 	// The supervisor is this actor's own context, as Receive gets it.
 	if ctx, ok := supervisor.(actor.Context); ok {
@@ -91,6 +96,7 @@ func (a *branchActor) respawn(ctx actor.Context, m *member, gen uint64) {
 func (a *branchActor) giveUp(m *member, reason error) {
 	err := &FailedError{Component: m.node.path, Restarts: m.history.attempts, Err: reason}
 	a.system.transition(&m.node, evtlog.Failed, err)
+	a.system.transition(&a.branch.node, evtlog.Failed, err)
 	a.keep = min(a.keep, m.index)
 	if !a.complete {
 		a.stopping, a.keep = true, 0

@@ -41,12 +41,11 @@ func (c Config) withDefaults() Config {
 // System is one supervision tree with an actor system of its own. All methods
 // are safe for concurrent use. It holds no goroutine while nothing runs in it.
 type System struct {
-	cfg        Config
-	cfgErr     error
-	logger     *slog.Logger
-	background context.Context
-	actors     *actor.ActorSystem
-	root       *actor.PID
+	cfg    Config
+	cfgErr error
+	logger *slog.Logger
+	actors *actor.ActorSystem
+	root   *actor.PID
 
 	mu       sync.Mutex
 	branches []*Branch
@@ -60,11 +59,10 @@ type System struct {
 // is refused by the first Branch.
 func NewSystem(cfg Config) *System {
 	s := &System{
-		cfgErr:     cfg.Policy.withDefaults().validate(),
-		cfg:        cfg.withDefaults(),
-		background: context.Background(),
-		stopped:    make(chan struct{}),
-		rootGone:   make(chan struct{}),
+		cfgErr:   cfg.Policy.withDefaults().validate(),
+		cfg:      cfg.withDefaults(),
+		stopped:  make(chan struct{}),
+		rootGone: make(chan struct{}),
 	}
 	s.logger = s.cfg.Logger
 	s.actors = actor.NewActorSystem(
@@ -93,7 +91,6 @@ func (s *System) Branch(ctx context.Context, name string, order ...Spec) (*Branc
 	if err := s.register(b); err != nil {
 		return nil, err
 	}
-	s.actors.Root.Send(s.root, spawnBranch{branch: b})
 	select {
 	case <-b.started:
 	case <-ctx.Done():
@@ -111,6 +108,9 @@ func (s *System) Branch(ctx context.Context, name string, order ...Spec) (*Branc
 	return nil, err
 }
 
+// register takes the name and tells the root to spawn. Both happen under the
+// lock that Stop takes, so that no stop can overtake the start: sending only
+// puts the message into a mailbox.
 func (s *System) register(b *Branch) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,6 +121,7 @@ func (s *System) register(b *Branch) error {
 		return b.wrap("start", ErrExists)
 	}
 	s.branches = append(s.branches, b)
+	s.actors.Root.Send(s.root, spawnBranch{branch: b})
 	return nil
 }
 

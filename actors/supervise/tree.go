@@ -1,6 +1,7 @@
 package supervise
 
 import (
+	"context"
 	"log/slog"
 	"time"
 
@@ -102,7 +103,7 @@ func (s *System) transition(c *component, state evtlog.State, err error) {
 	case evtlog.Failed:
 		level = slog.LevelError
 	}
-	s.logger.Log(s.background, level, "component "+state.String(), "component", c.path, "error", err)
+	s.logger.Log(context.Background(), level, "component "+state.String(), "component", c.path, "error", err)
 	s.emit(evtlog.StateChanged{Component: c.path, State: state, Err: err})
 }
 
