@@ -6,11 +6,8 @@ import (
 	"github.com/gomodule/redigo/redis"
 
 	"github.com/evtlog/evtlog"
-	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/evtid"
 )
-
-var _ archive.Live = (*Log)(nil)
 
 // firstEntry is the position of the first id there can be. Reads begin there, so
 // that what a foreign writer put before 2024 is outside of every window.
