@@ -1,0 +1,292 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hashicorp/raft"
+
+	"github.com/evtlog/evtlog/archive/replica/api"
+	"github.com/evtlog/evtlog/archive/replica/manifest"
+	"github.com/evtlog/evtlog/archive/replica/snapstore"
+)
+
+// Names of the other things in a node's directory.
+const (
+	volumesFile   = "archive.db"
+	snapshotsDir  = "snapshots"
+	quarantineDir = "quarantine"
+)
+
+// engine is one incarnation of a node's inside: the open files, raft, and the
+// loops around it. A node that steps aside stops its engine and starts another.
+type engine struct {
+	n      *Node
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+
+	store  *store
+	logs   *raftStore
+	snaps  *snapstore.Store
+	fsm    *fsm
+	puller *puller
+	trans  *raft.NetworkTransport
+	raft   atomic.Pointer[raft.Raft]
+	// empty: raft had no past when this engine started, and has none yet.
+	empty atomic.Bool
+	// pending counts the commands handed to raft that it has not answered.
+	pending atomic.Int64
+	// restoring is true while a snapshot's content is pulled inside raft.
+	restoring atomic.Bool
+	// settled: the node is the member it wants to be.
+	settled atomic.Bool
+	elected chan bool
+	mends   chan mend
+
+	failOnce sync.Once
+	failed   chan error
+	stopOnce sync.Once
+}
+
+// fail ends the engine; only the first reason counts.
+func (e *engine) fail(err error) {
+	e.failOnce.Do(func() { e.failed <- err })
+}
+
+// startEngine opens the files and brings raft up, in the order that loses
+// nothing: open the volumes and serve them to others; find out what the node is;
+// get what the newest snapshot names; get what else the leader has; only then
+// start raft; only then ask for membership.
+func (n *Node) startEngine(ctx context.Context) (_ *engine, err error) {
+	e := &engine{n: n, failed: make(chan error, 1), elected: make(chan bool, 16), mends: make(chan mend, 256)}
+	e.ctx, e.cancel = context.WithCancel(n.ctx)
+	defer func() {
+		if err != nil {
+			n.eng.CompareAndSwap(e, nil)
+			e.stop()
+		}
+	}()
+	if err := e.open(); err != nil {
+		return nil, err
+	}
+	n.eng.Store(e)
+	how, err := e.decide(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if how == startRejoin {
+		if err := e.forget(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := e.coverSnapshots(ctx); err != nil {
+		return nil, err
+	}
+	e.pullAhead(ctx)
+	if err := e.startRaft(how == startBootstrap); err != nil {
+		return nil, err
+	}
+	e.startLoops()
+	return e, nil
+}
+
+// open opens the volumes, the log and the snapshots.
+func (e *engine) open() error {
+	n := e.n
+	var err error
+	if e.store, err = openStore(filepath.Join(n.cfg.Dir, volumesFile), n.cfg.Logger, n.cfg.faults.write, n.alarm); err != nil {
+		return err
+	}
+	damaged := func(index uint64, err error) {
+		e.fail(fmt.Errorf("replica: entry %d of %s: %w: %w: start the node with Rejoin", index, raftFile, errDamaged, err))
+	}
+	if e.logs, err = openRaftStore(n.cfg.Dir, e.fail, damaged); err != nil {
+		return err
+	}
+	e.snaps, err = snapstore.Open(snapstore.Config{
+		Dir: filepath.Join(n.cfg.Dir, snapshotsDir), Missing: e.store.missing, Logger: n.cfg.Logger,
+		Accept: func(m manifest.Manifest) error { return n.identity().Matches(m.Identity) },
+	})
+	if err != nil {
+		return err
+	}
+	e.puller = &puller{
+		store: e.store, stub: n.stub, sources: n.pullSources, stall: n.cfg.PullStall,
+		alarm: n.alarm, log: n.cfg.Logger, bytes: &n.pulledBytes, commits: &n.pulledCommits,
+	}
+	e.fsm = &fsm{
+		store: e.store, source: n.address.String(), log: n.cfg.Logger,
+		stop: e.fail, alarm: n.alarm, mend: e.suspect, restore: e.restore, ctx: e.ctx,
+	}
+	return nil
+}
+
+// raftConfig returns raft's settings. They were measured: 500 ms is the balance
+// between fast failover and no false election on a small busy machine, and
+// batches of 16 keep what a follower may have queued in bounds.
+func (e *engine) raftConfig() *raft.Config {
+	cfg := e.n.cfg
+	c := raft.DefaultConfig()
+	c.LocalID = raft.ServerID(cfg.ID)
+	c.HeartbeatTimeout = cfg.ElectionTimeout
+	c.ElectionTimeout = cfg.ElectionTimeout
+	c.LeaderLeaseTimeout = cfg.ElectionTimeout / 2
+	c.MaxAppendEntries = 16
+	c.TrailingLogs = cfg.TrailingLogs
+	c.SnapshotThreshold = cfg.SnapshotThreshold
+	c.SnapshotInterval = cfg.SnapshotInterval
+	c.Logger = raftLogger(cfg.Logger)
+	// raft waits when nobody takes a notice, so a loop takes them at once.
+	c.NotifyCh = e.elected
+	return c
+}
+
+// logCache is how many entries stay in memory for followers.
+const logCache = 64
+
+func (e *engine) startRaft(bootstrap bool) error {
+	n := e.n
+	layer, err := e.streamLayer()
+	if err != nil {
+		return err
+	}
+	conf := e.raftConfig()
+	e.trans = raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+		Stream: layer, MaxPool: 3, Timeout: n.cfg.TransportTimeout, Logger: conf.Logger, MsgpackUseNewTimeFormat: true,
+	})
+	// The limit of an install is the time-out times size over scale, in whole
+	// numbers.
+	e.trans.TimeoutScale = max(1, manifest.PadTo/int(n.cfg.InstallTimeout/n.cfg.TransportTimeout))
+	cache, err := raft.NewLogCache(logCache, e.logs)
+	if err != nil {
+		return err
+	}
+	if bootstrap {
+		if err := e.bootstrap(conf, cache); err != nil {
+			return err
+		}
+	}
+	r, err := raft.NewRaft(conf, e.fsm, cache, e.logs, e.snaps, e.trans)
+	if err != nil {
+		return fmt.Errorf("replica: start raft: %w", err)
+	}
+	e.raft.Store(r)
+	return nil
+}
+
+func (e *engine) bootstrap(conf *raft.Config, logs raft.LogStore) error {
+	self := raft.Server{Suffrage: raft.Voter, ID: conf.LocalID, Address: raft.ServerAddress(e.n.address.String())}
+	err := raft.BootstrapCluster(conf, logs, e.logs, e.snaps, e.trans, raft.Configuration{Servers: []raft.Server{self}})
+	if err != nil && !errors.Is(err, raft.ErrCantBootstrap) {
+		return fmt.Errorf("replica: bootstrap: %w", err)
+	}
+	e.empty.Store(false)
+	return nil
+}
+
+// listenRaft returns the listener of the first start, or a new one on the same
+// port.
+func (n *Node) listenRaft() (net.Listener, error) {
+	if l := n.raftListener; l != nil {
+		n.raftListener = nil
+		return l, nil
+	}
+	l, err := net.Listen("tcp", n.cfg.RaftListen)
+	if err != nil {
+		return nil, fmt.Errorf("replica: listen for raft: %w", err)
+	}
+	return l, nil
+}
+
+// leader returns who leads, as a refusal that says so.
+func (e *engine) leader() *api.NotLeaderError {
+	r := e.raft.Load()
+	if r == nil {
+		return &api.NotLeaderError{}
+	}
+	addr, id := r.LeaderWithID()
+	return &api.NotLeaderError{LeaderID: string(id), LeaderAddress: string(addr)}
+}
+
+// servers returns the membership, as far as this node knows it.
+func (e *engine) servers() []raft.Server {
+	r := e.raft.Load()
+	if r == nil {
+		return nil
+	}
+	f := r.GetConfiguration()
+	if f.Error() != nil {
+		return nil
+	}
+	return f.Configuration().Servers
+}
+
+// handOver passes the leadership on before the engine is stopped, so that the
+// cluster does without a leader for milliseconds, not for a time-out.
+func (e *engine) handOver(ctx context.Context) {
+	r := e.raft.Load()
+	if r == nil || r.State() != raft.Leader || len(e.servers()) < 2 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, 2*e.n.cfg.ElectionTimeout)
+	defer cancel()
+	if err := await(ctx, r.LeadershipTransfer(), nil); err != nil {
+		e.n.cfg.Logger.Warn("the leadership could not be handed over", "error", err)
+	}
+}
+
+// stopGrace bounds the wait for raft to end: when its disk hangs it never does.
+const stopGrace = 10 * time.Second
+
+// stop ends the engine: first what raft could be waiting for, then raft, then
+// the network, then the files.
+func (e *engine) stop() {
+	e.stopOnce.Do(func() {
+		e.cancel()
+		if e.logs != nil {
+			e.logs.stop()
+		}
+		ended := e.stopRaft()
+		e.wg.Wait()
+		if !ended {
+			// The files stay open: a hanging write may still use them.
+			return
+		}
+		if e.logs != nil {
+			e.closed(e.logs.close())
+		}
+		if e.store != nil {
+			e.closed(e.store.close())
+		}
+	})
+}
+
+func (e *engine) stopRaft() (ended bool) {
+	ended = true
+	if r := e.raft.Load(); r != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
+		defer cancel()
+		if err := await(ctx, r.Shutdown(), nil); err != nil {
+			e.n.cfg.Logger.Error("raft did not end in time", "error", err)
+			ended = false
+		}
+	}
+	if e.trans != nil {
+		e.trans.CloseStreams()
+		e.closed(e.trans.Close())
+	}
+	return ended
+}
+
+func (e *engine) closed(err error) {
+	if err != nil {
+		e.n.cfg.Logger.Error("close", "error", err)
+	}
+}

@@ -1,0 +1,277 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/raft"
+	raftboltdb "github.com/hashicorp/raft-boltdb/v2"
+	"go.etcd.io/bbolt"
+	bberrors "go.etcd.io/bbolt/errors"
+
+	"github.com/evtlog/evtlog/archive"
+	"github.com/evtlog/evtlog/archive/replica/api"
+	"github.com/evtlog/evtlog/archive/replica/command"
+)
+
+// raftFile is the name of the log and vote file inside a node's directory.
+const raftFile = "raft.db"
+
+// errStoreStopped is what a stopped raftStore answers to every write.
+var errStoreStopped = errors.New("replica: the raft store is stopped")
+
+// openBolt opens raft.db with the options that keep it fast and safe: every
+// write synced, a lock that is not waited for, a freelist that is not written
+// with each commit and does not degrade once the log has been cut.
+func openBolt(path string, readOnly bool) (*raftboltdb.BoltStore, error) {
+	store, err := raftboltdb.New(raftboltdb.Options{
+		Path: path,
+		BoltOptions: &bbolt.Options{
+			Timeout:        time.Second,
+			NoFreelistSync: true,
+			FreelistType:   bbolt.FreelistMapType,
+			ReadOnly:       readOnly,
+		},
+	})
+	if errors.Is(err, bberrors.ErrTimeout) {
+		return nil, fmt.Errorf("replica: open %s: %w; stop the other process", path, archive.ErrLocked)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("replica: open %s: %w", path, err)
+	}
+	return store, nil
+}
+
+// raftStore is the log and stable store of one incarnation of a node. It stands
+// between raft and raft.db for three reasons: raft panics when the term cannot
+// be stored, and a full disk must not end the program; a damaged entry must be
+// noticed before it is sent to others; and a stopped node must not write.
+type raftStore struct {
+	bolt *raftboltdb.BoltStore
+	// fail is told the first write error.
+	fail func(error)
+	// damaged is told of an entry whose checksum does not match.
+	damaged func(index uint64, err error)
+
+	once    sync.Once
+	stopped chan struct{}
+}
+
+var (
+	_ raft.LogStore    = (*raftStore)(nil)
+	_ raft.StableStore = (*raftStore)(nil)
+)
+
+func openRaftStore(dir string, fail func(error), damaged func(uint64, error)) (*raftStore, error) {
+	bolt, err := openBolt(filepath.Join(dir, raftFile), false)
+	if err != nil {
+		return nil, err
+	}
+	return &raftStore{bolt: bolt, fail: fail, damaged: damaged, stopped: make(chan struct{})}, nil
+}
+
+// stop makes every later write fail, and lets go a write that waits for space.
+func (s *raftStore) stop() { s.once.Do(func() { close(s.stopped) }) }
+
+func (s *raftStore) isStopped() bool {
+	select {
+	case <-s.stopped:
+		return true
+	default:
+		return false
+	}
+}
+
+// close closes the file; raft must have ended.
+func (s *raftStore) close() error {
+	s.stop()
+	return s.bolt.Close()
+}
+
+// raftFileSize returns the bytes of raft.db, 0 when that cannot be told.
+func raftFileSize(dir string) int64 {
+	st, err := os.Stat(filepath.Join(dir, raftFile))
+	if err != nil {
+		return 0
+	}
+	return st.Size()
+}
+
+func (s *raftStore) wrote(err error) error {
+	if err != nil {
+		s.fail(fmt.Errorf("replica: write to %s: %w", raftFile, err))
+	}
+	return err
+}
+
+// StoreLog implements raft.LogStore.
+func (s *raftStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+
+// StoreLogs implements raft.LogStore. An entry that arrives damaged is refused:
+// it must not get into this log.
+func (s *raftStore) StoreLogs(logs []*raft.Log) error {
+	if s.isStopped() {
+		return errStoreStopped
+	}
+	for _, l := range logs {
+		if err := checkEntry(l); err != nil {
+			s.damaged(l.Index, fmt.Errorf("it arrived damaged from the leader: %w", err))
+			return err
+		}
+	}
+	return s.wrote(s.bolt.StoreLogs(logs))
+}
+
+// GetLog implements raft.LogStore. A damaged entry is reported and returned as
+// it is: raft would panic on an error, while the state machine and the other
+// nodes each refuse the entry by its checksum.
+func (s *raftStore) GetLog(index uint64, l *raft.Log) error {
+	if err := s.bolt.GetLog(index, l); err != nil {
+		return err
+	}
+	if err := checkEntry(l); err != nil {
+		s.damaged(index, err)
+	}
+	return nil
+}
+
+// checkEntry reports whether the bytes of a command match their checksums. An
+// entry that is whole but of a newer version is not damaged.
+func checkEntry(l *raft.Log) error {
+	if l.Type != raft.LogCommand {
+		return nil
+	}
+	_, err := command.Decode(l.Data)
+	var bad *command.BadError
+	if errors.As(err, &bad) && bad.Damaged {
+		return err
+	}
+	return nil
+}
+
+// FirstIndex implements raft.LogStore.
+func (s *raftStore) FirstIndex() (uint64, error) { return s.bolt.FirstIndex() }
+
+// LastIndex implements raft.LogStore.
+func (s *raftStore) LastIndex() (uint64, error) { return s.bolt.LastIndex() }
+
+// DeleteRange implements raft.LogStore.
+func (s *raftStore) DeleteRange(lo, hi uint64) error {
+	if s.isStopped() {
+		return errStoreStopped
+	}
+	return s.wrote(s.bolt.DeleteRange(lo, hi))
+}
+
+// Set implements raft.StableStore.
+func (s *raftStore) Set(key, val []byte) error {
+	if s.isStopped() {
+		return errStoreStopped
+	}
+	return s.wrote(s.bolt.Set(key, val))
+}
+
+// Get implements raft.StableStore.
+func (s *raftStore) Get(key []byte) ([]byte, error) { return s.bolt.Get(key) }
+
+// currentTerm is the key under which raft keeps its term.
+const currentTerm = "CurrentTerm"
+
+// SetUint64 implements raft.StableStore. raft panics when the term cannot be
+// stored. Therefore a failed write of the term is reported, which stops the
+// node, and waits for that; then it answers nil although nothing was written.
+// That is safe, because from then on neither a vote nor an entry of that term
+// can be stored, and so none is acknowledged.
+func (s *raftStore) SetUint64(key []byte, val uint64) error {
+	isTerm := string(key) == currentTerm
+	if s.isStopped() {
+		if isTerm {
+			return nil
+		}
+		return errStoreStopped
+	}
+	err := s.wrote(s.bolt.SetUint64(key, val))
+	if err != nil && isTerm {
+		<-s.stopped
+		return nil
+	}
+	return err
+}
+
+// GetUint64 implements raft.StableStore.
+func (s *raftStore) GetUint64(key []byte) (uint64, error) { return s.bolt.GetUint64(key) }
+
+// Keys of the node's own in the stable store.
+var (
+	stableCluster     = []byte("evtlog/cluster")
+	stableIncarnation = []byte("evtlog/incarnation")
+)
+
+func isNotFound(err error) bool {
+	return errors.Is(err, raftboltdb.ErrKeyNotFound)
+}
+
+// identity returns whose log this is; empty parts are not known.
+func (s *raftStore) identity() (api.Identity, error) {
+	var id api.Identity
+	for key, into := range map[string]*string{string(stableCluster): &id.Cluster, string(stableIncarnation): &id.Incarnation} {
+		v, err := s.bolt.Get([]byte(key))
+		if err != nil && !isNotFound(err) {
+			return id, fmt.Errorf("replica: read %s: %w", raftFile, err)
+		}
+		*into = string(v)
+	}
+	return id, nil
+}
+
+func (s *raftStore) setIdentity(id api.Identity) error {
+	if known, err := s.identity(); err != nil || known == id {
+		return err
+	}
+	if err := s.bolt.Set(stableCluster, []byte(id.Cluster)); err != nil {
+		return fmt.Errorf("replica: write %s: %w", raftFile, err)
+	}
+	if err := s.bolt.Set(stableIncarnation, []byte(id.Incarnation)); err != nil {
+		return fmt.Errorf("replica: write %s: %w", raftFile, err)
+	}
+	return nil
+}
+
+// verify reads every entry and checks its bytes; it returns how many there are.
+func (s *raftStore) verify(ctx context.Context) (entries uint64, err error) {
+	first, err := s.bolt.FirstIndex()
+	if err != nil {
+		return 0, fmt.Errorf("replica: read %s: %w", raftFile, err)
+	}
+	last, err := s.bolt.LastIndex()
+	if err != nil || first == 0 {
+		return 0, err
+	}
+	for i := first; i <= last; i++ {
+		if ctx.Err() != nil {
+			return entries, ctx.Err()
+		}
+		var l raft.Log
+		err := s.bolt.GetLog(i, &l)
+		if errors.Is(err, raft.ErrLogNotFound) {
+			// Cut meanwhile by a snapshot.
+			continue
+		}
+		if err == nil && l.Index != i {
+			err = fmt.Errorf("it says it is entry %d", l.Index)
+		}
+		if err == nil {
+			err = checkEntry(&l)
+		}
+		if err != nil {
+			return entries, fmt.Errorf("replica: entry %d of %s: %w: %w", i, raftFile, errDamaged, err)
+		}
+		entries++
+	}
+	return entries, nil
+}

@@ -1,0 +1,254 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"connectrpc.com/connect"
+
+	"github.com/evtlog/evtlog/archive/replica/api"
+	"github.com/evtlog/evtlog/archive/replica/manifest"
+	pb "github.com/evtlog/evtlog/archive/replica/replicapb"
+	"github.com/evtlog/evtlog/archive/replica/snapstore"
+	"github.com/evtlog/evtlog/archive/replica/streamlayer"
+)
+
+// askEvery is the pause between two rounds of questions to peers.
+const askEvery = 250 * time.Millisecond
+
+// decide finds out how the node may begin and settles its identity. It asks the
+// peers until they know enough, or ctx ends.
+func (e *engine) decide(ctx context.Context) (start, error) {
+	f, err := e.ownFacts()
+	if err != nil {
+		return startRefused, err
+	}
+	for {
+		f.peers = f.peers[:0]
+		var leader api.Identity
+		for _, st := range e.n.askPeers(ctx, e.n.peerAddresses()) {
+			v := viewOf(st, e.n.cfg.ID)
+			f.peers = append(f.peers, v)
+			if v.leads {
+				leader = v.identity
+			}
+		}
+		how, err := decideStart(f)
+		switch {
+		case err != nil:
+			return startRefused, err
+		case how == startAsk:
+			if !sleep(ctx, askEvery) {
+				return startRefused, fmt.Errorf("replica: node %s is empty and no peer of %v could name a leader: %w: %w", e.n.cfg.ID, e.n.cfg.Peers, api.ErrNoLeader, ctx.Err())
+			}
+			continue
+		case how == startBootstrap:
+			return how, e.settleIdentity(newIncarnation(f.volumes.Incarnation))
+		case how == startJoin || how == startRejoin:
+			return how, e.settleIdentity(leader.Incarnation)
+		}
+		return how, e.settleIdentity(max(f.volumes.Incarnation, f.raftState.Incarnation))
+	}
+}
+
+// ownFacts looks at the disk.
+func (e *engine) ownFacts() (bootFacts, error) {
+	cfg := e.n.cfg
+	f := bootFacts{
+		id: cfg.ID, bootstrap: cfg.Bootstrap, rejoin: cfg.Rejoin,
+		configured: api.Identity{Cluster: cfg.Cluster}, hasPeers: len(cfg.Peers) > 0,
+		volumes: e.store.identity(),
+	}
+	heads, err := e.store.heads()
+	if err != nil {
+		return f, err
+	}
+	f.volumesEmpty = len(heads) == 0
+	if f.raftState, err = e.logs.identity(); err != nil {
+		return f, err
+	}
+	f.raftEmpty, err = e.raftEmpty()
+	e.empty.Store(f.raftEmpty)
+	return f, err
+}
+
+func (e *engine) raftEmpty() (bool, error) {
+	stored, err := e.snaps.All()
+	if err != nil {
+		return false, err
+	}
+	last, err := e.logs.LastIndex()
+	if err != nil {
+		return false, fmt.Errorf("replica: read %s: %w", raftFile, err)
+	}
+	term, err := e.logs.GetUint64([]byte(currentTerm))
+	if err != nil && !isNotFound(err) {
+		return false, fmt.Errorf("replica: read %s: %w", raftFile, err)
+	}
+	return len(stored) == 0 && last == 0 && term == 0, nil
+}
+
+// settleIdentity writes the identity to both files and begins to show it. Both
+// keep it, so that one without the other, or beside a foreign one, is noticed.
+func (e *engine) settleIdentity(incarnation string) error {
+	id := api.Identity{Cluster: e.n.cfg.Cluster, Incarnation: incarnation}
+	if err := e.store.setIdentity(id); err != nil {
+		return err
+	}
+	if err := e.logs.setIdentity(id); err != nil {
+		return err
+	}
+	e.n.who.Store(&id)
+	return nil
+}
+
+// forget takes the node out of the cluster and its raft state out of the
+// directory, so that it can be let in anew. The volumes stay: they are compared
+// by chain and only what is missing is pulled.
+func (e *engine) forget(ctx context.Context) error {
+	for {
+		gone, err := e.removeSelf(ctx)
+		if gone {
+			break
+		}
+		e.n.cfg.Logger.Warn("the node is not out of the cluster yet", "error", err)
+		if !sleep(ctx, askEvery) {
+			return fmt.Errorf("replica: leave the cluster before rejoining: %w: %w", ctx.Err(), err)
+		}
+	}
+	if err := e.logs.close(); err != nil {
+		return err
+	}
+	aside := filepath.Join(e.n.cfg.Dir, quarantineDir, time.Now().UTC().Format("20060102T150405.000"))
+	if err := os.MkdirAll(aside, 0o700); err != nil {
+		return fmt.Errorf("replica: %w", err)
+	}
+	for _, name := range []string{raftFile, snapshotsDir} {
+		err := os.Rename(filepath.Join(e.n.cfg.Dir, name), filepath.Join(aside, name))
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("replica: %w", err)
+		}
+	}
+	e.n.cfg.Logger.Warn("the former raft state was set aside", "directory", aside)
+	if err := e.store.close(); err != nil {
+		return err
+	}
+	if err := e.open(); err != nil {
+		return err
+	}
+	e.empty.Store(true)
+	return e.settleIdentity(e.n.identity().Incarnation)
+}
+
+func (e *engine) removeSelf(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, e.n.cfg.TransportTimeout)
+	defer cancel()
+	last := error(api.ErrNoLeader)
+	for _, addr := range e.n.peerAddresses() {
+		_, err := e.n.stub(addr).Remove(ctx, connect.NewRequest(&pb.RemoveRequest{Id: e.n.cfg.ID, Force: true}))
+		if err = api.FromWire(err); err == nil {
+			return true, nil
+		}
+		last = err
+	}
+	// Removed already, perhaps by an earlier attempt whose answer was lost.
+	for _, st := range e.n.askPeers(ctx, e.n.peerAddresses()) {
+		if v := viewOf(st, e.n.cfg.ID); v.leads && !v.member {
+			return true, nil
+		}
+	}
+	return false, last
+}
+
+// coverSnapshots pulls what the newest snapshot names. When raft cannot run
+// without that, it goes on until it is done or ctx ends; otherwise one attempt
+// must do, as the leader sends what is missing anyway.
+func (e *engine) coverSnapshots(ctx context.Context) error {
+	for {
+		pending, must, err := e.uncovered()
+		if err != nil || pending == nil {
+			return err
+		}
+		err = e.puller.cover(ctx, pending.Manifest)
+		switch {
+		case err == nil:
+			return nil
+		case !must:
+			e.n.cfg.Logger.Warn("a pending snapshot stays pending", "snapshot", pending.Meta.ID, "error", err)
+			return nil
+		}
+		e.n.cfg.Logger.Warn("waiting for the content of the newest snapshot", "snapshot", pending.Meta.ID, "error", err)
+		if !sleep(ctx, askEvery) {
+			return fmt.Errorf("replica: node %s lacks what its snapshot %s names: %w: %w", e.n.cfg.ID, pending.Meta.ID, ctx.Err(), err)
+		}
+	}
+}
+
+// uncovered returns the newest snapshot above every covered one, nil for none,
+// and whether raft cannot run without it.
+func (e *engine) uncovered() (pending *snapstore.Stored, must bool, err error) {
+	all, err := e.snaps.All()
+	if err != nil {
+		return nil, false, err
+	}
+	var covered, newest uint64
+	for i, s := range all {
+		newest = max(newest, s.Meta.Index)
+		if len(s.Gaps) == 0 {
+			covered = max(covered, s.Meta.Index)
+		} else if pending == nil && covered == 0 {
+			pending = &all[i]
+		}
+	}
+	first, err := e.logs.FirstIndex()
+	if err != nil {
+		return nil, false, fmt.Errorf("replica: read %s: %w", raftFile, err)
+	}
+	must = !mayRun(first, covered, newest)
+	if must && pending == nil {
+		return nil, true, fmt.Errorf("replica: %s begins at entry %d but there is no snapshot to start from: start the node with Rejoin", raftFile, first)
+	}
+	return pending, must, nil
+}
+
+// pullAhead brings the volumes up to the leader's before raft starts, so that
+// the node does not have to do it with raft waiting. It is only worth the while:
+// a failure is no reason not to start.
+func (e *engine) pullAhead(ctx context.Context) {
+	for range 3 {
+		var leader *pb.StatusResponse
+		for _, st := range e.n.askPeers(ctx, e.n.peerAddresses()) {
+			if st.GetState() == stateLeader && st.GetIncarnation() == e.n.identity().Incarnation {
+				leader = st
+			}
+		}
+		if leader == nil {
+			return
+		}
+		before := e.n.pulledCommits.Load()
+		m := manifest.Manifest{Identity: e.n.identity(), Source: leader.GetAddress(), Volumes: volumesFromWire(leader.GetHeads())}
+		if err := e.puller.cover(ctx, m); err != nil {
+			e.n.cfg.Logger.Warn("could not pull ahead of the start", "error", err)
+			return
+		}
+		if e.n.pulledCommits.Load()-before < caughtUp {
+			return
+		}
+	}
+}
+
+func (e *engine) streamLayer() (*streamlayer.Layer, error) {
+	n := e.n
+	l, err := n.listenRaft()
+	if err != nil {
+		return nil, err
+	}
+	return streamlayer.New(streamlayer.Config{
+		Listener: l, Advertise: n.address, Identity: n.identity, TLS: raftTLS(n.cfg.TLS),
+		Dial: n.cfg.faults.dial, Logger: n.cfg.Logger,
+	}), nil
+}
