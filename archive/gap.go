@@ -1,0 +1,34 @@
+package archive
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/evtid"
+)
+
+// ErrGap is wrapped by every *GapError.
+var ErrGap = errors.New("records are missing")
+
+// GapError says that a read came to records which it cannot have: they left, or
+// may have left, the live stream, and the reader has no archive that holds
+// them. Everything before the gap was yielded and the read ended.
+//
+// To go on behind the gap of a forward read, read Window{After: e.To}; to have
+// the missing records, read with the archive that they were folded into.
+type GapError struct {
+	Stream evtlog.StreamName
+	// The missing records have After < id <= To.
+	After, To evtid.ID
+	// Reason says how the gap was noticed.
+	Reason string
+}
+
+// Error implements error.
+func (e *GapError) Error() string {
+	return fmt.Sprintf("archive: %s: records above %q up to %s are missing: %s", e.Stream, e.After, e.To, e.Reason)
+}
+
+// Unwrap returns ErrGap.
+func (e *GapError) Unwrap() error { return ErrGap }
