@@ -148,7 +148,7 @@ func TestInvalidVectors(t *testing.T) {
 			}
 		}
 		err := evtid.ValidBranded(v.Input)
-		if want == evtid.ErrWrongKind {
+		if errors.Is(want, evtid.ErrWrongKind) {
 			want = nil
 		}
 		if !errors.Is(err, want) {
