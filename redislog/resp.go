@@ -137,9 +137,6 @@ func newMeasure() measure { return measure{missing: 1} }
 // advance reports whether b holds the whole reply; its length is then m.pos.
 func (m *measure) advance(b []byte) (bool, error) {
 	for m.missing > 0 {
-		if m.pos > len(b) {
-			return false, nil
-		}
 		h, err := parseHeader(b[m.pos:])
 		if err == errShort {
 			return false, nil
@@ -149,11 +146,14 @@ func (m *measure) advance(b []byte) (bool, error) {
 		}
 		switch {
 		case h.kind == '$' && h.n >= 0:
-			end := m.pos + h.size + int(h.n)
-			if len(b) >= end+2 && (b[end] != '\r' || b[end+1] != '\n') {
-				return false, protocolError("a string does not end in CRLF")
+			word, err := parseBulk(b, m.pos)
+			if err == errShort {
+				return false, nil
 			}
-			m.pos = end + 2
+			if err != nil {
+				return false, err
+			}
+			m.pos = word.next
 		case h.kind == '*' && h.n > 0:
 			m.pos += h.size
 			m.missing += h.n
@@ -165,7 +165,7 @@ func (m *measure) advance(b []byte) (bool, error) {
 		}
 		m.missing--
 	}
-	return m.pos <= len(b), nil
+	return true, nil
 }
 
 func appendHeader(dst []byte, kind byte, n int) []byte {

@@ -7,8 +7,7 @@ import (
 )
 
 // readReply appends one whole answer of the server, nested parts included, to
-// dst. Each line that is no answer passes
-// as one.
+// dst. A line that is no answer counts as one.
 func readReply(in *bufio.Reader, dst []byte) ([]byte, error) {
 	for missing := 1; missing > 0; missing-- {
 		line, err := in.ReadSlice('\n')
