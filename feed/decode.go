@@ -69,7 +69,7 @@ func (a *Announcement) takeIDs(members *[]member) error {
 	}
 	id, err := evtid.Parse((*members)[i].value)
 	if err != nil {
-		return nil //nolint:nilerr // a foreign writer's own use of the name
+		return nil // a foreign writer's own use of the name
 	}
 	a.ID = id
 	*members = slices.Delete(*members, i, i+1)

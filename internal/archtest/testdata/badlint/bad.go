@@ -23,12 +23,7 @@ func Quit(c redis.Conn, f raft.Future) {
 	}
 }
 
-func Lose(err error) error {
-	if err != nil {
-		return nil
-	}
-	return errors.New("nothing was recieved")
-}
+func Lose() error { return errors.New("nothing was recieved") }
 
 func Excused() error {
 	return nil //nolint
