@@ -23,7 +23,9 @@ func Quit(c redis.Conn, f raft.Future) {
 	}
 }
 
-func Lose() error { return errors.New("nothing was recieved") }
+func Lose() error {
+	return errors.New("nothing was recieved")
+}
 
 func Excused() error {
 	return nil //nolint
