@@ -50,6 +50,8 @@ var (
 	ErrUnavailable = errors.New("redis is unavailable")
 	// ErrServer: Redis refused the command for a reason that is none of the above.
 	ErrServer = errors.New("redis refused the command")
+	// ErrNotReplicated is wrapped by every *NotReplicatedError.
+	ErrNotReplicated = errors.New("committed, but on too few replicas")
 	// ErrForeignFormat: the fence key names another wire format. Point the
 	// program at a server of this format.
 	ErrForeignFormat = errors.New("foreign wire format")
@@ -153,6 +155,31 @@ func (e *UncertainError) Error() string {
 
 // Unwrap returns the cause.
 func (e *UncertainError) Unwrap() error { return e.Err }
+
+// NotReplicatedError is an append that is committed on the primary but was not
+// confirmed by as many replicas as asked for in time. The record is in the log:
+// do not append it anew. It is lost only if the primary fails before a replica
+// has it.
+type NotReplicatedError struct {
+	Stream StreamName
+	// ID is the committed record.
+	ID evtid.ID
+	// Want is the number of replicas asked for; Got is how many confirmed, -1
+	// when the connection was lost before the answer.
+	Want, Got int
+}
+
+// Error implements error.
+func (e *NotReplicatedError) Error() string {
+	got := fmt.Sprint(e.Got)
+	if e.Got < 0 {
+		got = "an unknown number"
+	}
+	return fmt.Sprintf("evtlog: append of %s to %s is committed but confirmed by %s of %d replicas; do not append it again", e.ID, e.Stream, got, e.Want)
+}
+
+// Unwrap returns ErrNotReplicated.
+func (e *NotReplicatedError) Unwrap() error { return ErrNotReplicated }
 
 // ForeignEntryError names an entry at a position that no EVT id can have, put
 // there by a writer that makes its own ids. It can be read with redis-cli but

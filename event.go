@@ -99,6 +99,19 @@ type Lost struct {
 	Reason    string
 }
 
+// SecondWriter is reported when the stream holds an id that this writer has not
+// minted: another one appends to the same stream. It is reported once, and again
+// only after an append has been committed in between.
+type SecondWriter struct {
+	Stream StreamName
+	// ID is this writer's id that came too late, or its newest one; zero when it
+	// has minted none.
+	ID evtid.ID
+	// Top is the newest id of the stream; Top.Node says who minted it. Zero when
+	// it could not be read.
+	Top evtid.ID
+}
+
 // Drained is reported when a consumer has offered all entries that were pending
 // under its own name at the start.
 type Drained struct {
@@ -157,6 +170,7 @@ type Unbranded struct {
 	Stored string
 }
 
+func (SecondWriter) event()   {}
 func (StateChanged) event()   {}
 func (Restarted) event()      {}
 func (Folded) event()         {}

@@ -104,7 +104,7 @@ func TestObserver(t *testing.T) {
 	o := evtlog.Observer(func(e evtlog.Event) { seen = append(seen, e) })
 	all := []evtlog.Event{
 		evtlog.StateChanged{}, evtlog.Restarted{}, evtlog.Folded{}, evtlog.Trimmed{}, evtlog.Lost{}, evtlog.Drained{}, evtlog.Reclaimed{},
-		evtlog.HandlerFailed{}, evtlog.DeadLettered{}, evtlog.GroupRecreated{}, evtlog.Unbranded{},
+		evtlog.HandlerFailed{}, evtlog.DeadLettered{}, evtlog.GroupRecreated{}, evtlog.Unbranded{}, evtlog.SecondWriter{},
 	}
 	for _, e := range all {
 		o.Emit(e)
@@ -122,6 +122,8 @@ func TestErrors(t *testing.T) {
 		is    error
 		names []string // what the text must tell: the subject, the value, the next step
 	}{
+		{&evtlog.NotReplicatedError{Stream: stream, ID: at, Want: 2, Got: 1}, evtlog.ErrNotReplicated, []string{"cm/feed", at.String(), "1 of 2", "do not append"}},
+		{&evtlog.NotReplicatedError{Stream: stream, ID: at, Want: 2, Got: -1}, evtlog.ErrNotReplicated, []string{"unknown number of 2"}},
 		{&evtlog.FieldError{Index: 3, Name: "id", Reason: "reserved"}, evtlog.ErrBadField, []string{"field 3", `"id"`, "reserved"}},
 		{&evtlog.TooLargeError{Size: 9, Limit: 8}, evtlog.ErrTooLarge, []string{"9 bytes", "limit is 8", "raise MaxRecordBytes"}},
 		{&evtlog.WindowError{Field: "to", Value: "x", Reason: "why"}, evtlog.ErrBadWindow, []string{"window to x", "why"}},
