@@ -1,0 +1,205 @@
+package streamconsumer
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/actors/supervise"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// readNew asks for new entries and offers them. The acknowledgements of the
+// former batch ride with it; such a read does not wait, so that a read that a
+// stop ends never carries any.
+func (r *runner) readNew() error {
+	r.advanced = true
+	var block time.Duration
+	if len(r.owed)+len(r.owedRaw) == 0 {
+		block = blockFor(time.Now(), r.cfg.Block, r.beatAt, r.hand.nextRetry(), r.redrain)
+		if !r.gate.park() {
+			return nil
+		}
+		defer r.gate.unpark()
+	}
+	r.queueAcks()
+	entries, err := r.reader.ReadNew(batchCount(r.cfg.Count, r.cfg.MaxDeliveries), block)
+	r.gate.unpark()
+	if err != nil {
+		return err
+	}
+	r.answered()
+	return r.offerBatch(entries, nil)
+}
+
+// offerBatch offers entries in order. attempts[i] counts the deliveries of
+// entry i, this one included; nil means 1 for all.
+func (r *runner) offerBatch(entries []redislog.Entry, attempts []int) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	r.flushedAt = time.Now()
+	r.hand.take(entries, r.flushedAt)
+	for i := range entries {
+		n := 1
+		if attempts != nil {
+			n = attempts[i]
+		}
+		if err := r.keepUp(time.Now()); err != nil || r.stopping() {
+			return err
+		}
+		if err := r.offer(&entries[i], n); err != nil {
+			return err
+		}
+		r.hand.offered()
+	}
+	return nil
+}
+
+// keepUp does between two entries of a batch what slow handlers make necessary:
+// acknowledgements do not wait longer than Block, and an entry that a peer may
+// have taken meanwhile is not offered before that was looked at.
+func (r *runner) keepUp(now time.Time) error {
+	if now.Sub(r.flushedAt) > r.cfg.Block {
+		if err := r.flush(); err != nil {
+			return err
+		}
+		r.flushedAt = now
+	}
+	if unproved(r.hand.unprovedFor(now), r.cfg.MinIdle) {
+		return r.renew(r.ctx)
+	}
+	return nil
+}
+
+// offer decides about one entry and does it.
+func (r *runner) offer(e *redislog.Entry, attempts int) error {
+	f := entryFacts{foreign: e.Raw != "", attempts: attempts, max: r.cfg.MaxDeliveries}
+	if decideEntry(f) == verdictDeadLetter {
+		if !f.foreign {
+			attempts-- // this delivery is not one to the handler
+		}
+		return r.bury(e, attempts, reasonBefore(f))
+	}
+	if e.Unbranded {
+		r.cfg.Observer.Emit(evtlog.Unbranded{Stream: r.stream, ID: e.ID, Stored: e.Stored})
+	}
+	out, err := r.attempt(e.Record, attempts, false)
+	switch out {
+	case outcomeDone:
+		if attempts > 1 {
+			r.hand.forget(e.ID)
+		}
+		r.owed = append(r.owed, e.ID)
+	case outcomeRetry:
+		r.postpone(e, attempts)
+	case outcomeBury:
+		return r.bury(e, attempts, err.Error())
+	}
+	return nil
+}
+
+// attempt calls the handler. leased says that the record comes from a skipped
+// range, which is owned by lease. The error is the handler's.
+func (r *runner) attempt(rec evtlog.Record, attempts int, leased bool) (outcome, error) {
+	ctx, ok := r.hand.begin(rec.ID, leased)
+	if !ok {
+		return outcomeLeave, nil
+	}
+	r.count.delivered.Add(1)
+	if attempts > 1 {
+		r.count.redelivered.Add(1)
+	}
+	err := r.call(ctx, evtlog.Delivery{Record: rec, Stream: r.stream, Group: r.cfg.Group, Attempts: attempts})
+	owned := r.hand.end()
+	out := decideOutcome(attemptFacts{
+		failed: err != nil, owned: owned, stopping: r.stopping(),
+		attempts: attempts, max: r.cfg.MaxDeliveries,
+	})
+	if err != nil && out != outcomeLeave {
+		r.count.failed.Add(1)
+		_, panicked := err.(*supervise.PanicError)
+		r.cfg.Observer.Emit(evtlog.HandlerFailed{
+			Stream: r.stream, Group: r.cfg.Group, ID: rec.ID,
+			Attempts: attempts, Panicked: panicked, Err: err,
+		})
+	}
+	return out, err
+}
+
+// call contains a panic of the handler.
+func (r *runner) call(ctx context.Context, d evtlog.Delivery) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = &supervise.PanicError{Value: v, Stack: debug.Stack()}
+		}
+	}()
+	return r.cfg.Handler(ctx, d)
+}
+
+// postpone schedules an entry for its next attempt.
+func (r *runner) postpone(e *redislog.Entry, attempts int) {
+	now := time.Now()
+	due := now.Add(r.retryDelay(attempts))
+	if e.Raw != "" {
+		r.redrain = due // it has no id to be remembered by
+		return
+	}
+	r.hand.postpone(e.ID, now, due)
+}
+
+// retryDelay returns the pause after the given number of attempts.
+func (r *runner) retryDelay(attempts int) time.Duration {
+	backoff := supervise.Backoff{Min: r.cfg.RetryMin, Max: r.cfg.RetryMax}
+	return backoff.Delay(max(attempts-1, 0), r.ports.rnd())
+}
+
+// queueAcks hands what is to be acknowledged to the next command of the reader.
+func (r *runner) queueAcks() {
+	if len(r.owed) > 0 {
+		r.reader.Ack(r.owed...)
+	}
+	if len(r.owedRaw) > 0 {
+		r.reader.AckRaw(r.owedRaw...)
+	}
+}
+
+// flush acknowledges without reading.
+func (r *runner) flush() error {
+	if len(r.owed)+len(r.owedRaw) == 0 {
+		return nil
+	}
+	r.queueAcks()
+	if err := r.reader.FlushAcks(); err != nil {
+		return err
+	}
+	r.answered()
+	return nil
+}
+
+// answered books a good reply, and with it the acknowledgements that rode with
+// the command.
+func (r *runner) answered() {
+	r.count.lastReply.Store(time.Now().UnixNano())
+	sent := len(r.owed) + len(r.owedRaw)
+	if sent == 0 {
+		return
+	}
+	lost := r.reader.LostAcks()
+	r.count.notOwned.Add(lost - r.lostAcks)
+	r.count.acked.Add(int64(sent) - (lost - r.lostAcks))
+	r.lostAcks = lost
+	r.done(r.owed...)
+	r.owed, r.owedRaw = r.owed[:0], r.owedRaw[:0]
+	r.hand.settled()
+}
+
+// reasonBefore says why an entry is given up without another attempt.
+func reasonBefore(f entryFacts) string {
+	if f.foreign {
+		return "it stands at a position that no EVT id has; a foreign writer put it there"
+	}
+	return fmt.Sprintf("it was delivered %d times and never acknowledged", f.attempts-1)
+}

@@ -1,0 +1,33 @@
+// Package streamconsumer is the actor that consumes a stream as one member of a
+// consumer group: it reads, calls the program's handler, and acknowledges.
+//
+// A Consumer is built with New and run by package supervise through its Spec.
+// It owns one private connection, on which the blocking read parks in a
+// goroutine of its own; everything else goes over the shared short-command
+// connections.
+//
+// # Order
+//
+// After every (re)connect a member first offers what is pending under its own
+// name, once and in order; then the ranges that a trim recorded as skipped for
+// its group, read from the archive; and then new entries. On a beat it takes
+// over entries of peers that have been silent for MinIdle. An entry whose
+// handler fails waits for its back-off without holding others up.
+//
+// # Promises
+//
+// At-least-once: an entry is acknowledged after its handler returned nil, or
+// after it was stored in the dead stream, or after its loss was reported, and
+// never before. Handlers deduplicate on Delivery.ID. Acknowledgements ride with
+// the next read; a crash redelivers at most the batch in hand.
+//
+// No two members run one entry at a time, as long as they can reach Redis at
+// least once per MinIdle: work in hand is renewed every third of it, and a
+// handler whose entry was lost all the same is cancelled.
+//
+// An entry that ends the process is as much a failure as one whose handler
+// returns an error. To keep its neighbours in the batch from being blamed, an
+// entry that was already redelivered is offered alone: read by itself, after
+// the acknowledgements of everything before it. So the server's count of an
+// entry is the number of times its handler was really called, up to two.
+package streamconsumer

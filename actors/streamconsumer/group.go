@@ -1,0 +1,101 @@
+package streamconsumer
+
+import (
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// position is what this process knows of how far its group has come. It
+// outlives incarnations.
+type position struct {
+	existed bool     // the group was there once
+	known   bool     // acked means something
+	acked   evtid.ID // the highest entry known to be done, or where the group began
+}
+
+// forward notes that ids are done.
+func (p position) forward(ids ...evtid.ID) position {
+	p.existed, p.known = true, p.known || len(ids) > 0
+	for _, id := range ids {
+		if p.acked.Less(id) {
+			p.acked = id
+		}
+	}
+	return p
+}
+
+// back makes room for owed, the lowest entry that was delivered here and is not
+// done, so that a group made anew at the position delivers it again. The zero
+// ID changes nothing.
+func (p position) back(owed evtid.ID) position {
+	if owed.IsZero() {
+		return p
+	}
+	if before := owed.Prev(); !p.known || before.Less(p.acked) {
+		p.known, p.acked = true, before
+	}
+	return p
+}
+
+// startAt returns where a group that does not exist is to be made.
+func (p position) startAt(start Start) redislog.StartAt {
+	switch {
+	case p.known && !p.acked.IsZero():
+		return redislog.AfterID(p.acked)
+	case !p.known && start == FromNew:
+		return redislog.New()
+	}
+	return redislog.Head()
+}
+
+// ensureGroup makes the group if it is not there: at its declared start the
+// first time, and where this member's work had got to when it has vanished.
+func (r *runner) ensureGroup() error {
+	at := r.position()
+	created, err := r.ports.log.CreateGroup(r.ctx, r.cfg.Group, at.startAt(r.cfg.Start))
+	if err != nil {
+		return err
+	}
+	switch {
+	case created && at.existed:
+		r.cfg.Observer.Emit(evtlog.GroupRecreated{Stream: r.stream, Group: r.cfg.Group, At: at.acked})
+	case created && !at.known && r.cfg.Start == FromNew:
+		if err := r.learnStart(); err != nil {
+			return err
+		}
+	case !created && !r.orphaned.To.IsZero():
+		r.lose(r.orphaned, "the group was destroyed while entries of this range were pending here, and a peer made it anew; what it did not read again is not delivered")
+	}
+	r.orphaned = redislog.SkippedRange{}
+	r.done()
+	return nil
+}
+
+// learnStart asks where "new" was, so that a group that vanishes before its
+// first acknowledgement is made anew there and not later.
+func (r *runner) learnStart() error {
+	groups, err := r.ports.log.Groups(r.ctx)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if g.Name == r.cfg.Group {
+			r.done(g.LastDelivered)
+		}
+	}
+	return nil
+}
+
+// groupGone prepares for making the group anew. What was in hand comes again;
+// acknowledgements meant for the old group are dropped, because in a new one
+// they could hit an entry that a peer has in hand.
+func (r *runner) groupGone() {
+	lowest, highest := r.hand.drop()
+	r.owed, r.owedRaw = r.owed[:0], r.owedRaw[:0]
+	r.cursor = firstCursor
+	r.rewind(lowest)
+	if !lowest.IsZero() {
+		r.orphaned = redislog.SkippedRange{After: lowest.Prev(), To: highest}
+	}
+}

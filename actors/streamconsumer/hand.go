@@ -1,0 +1,292 @@
+package streamconsumer
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// hand is what a member holds at the moment: the batch it works through, the
+// failed entries that wait, and the one delivery that runs. The pump writes
+// it; renewal and Cancel look at it from other goroutines.
+type hand struct {
+	// base is the parent of the handlers' contexts; it ends when the consumer stops.
+	base context.Context
+
+	mu    sync.Mutex
+	batch []evtid.ID // in the order of offering; zero for foreign entries
+	done  int        // batch[:done] was offered
+	lost  map[evtid.ID]struct{}
+	retry schedule
+	// seen is when the ownership of the batch was last proved, in Unix nanoseconds.
+	seen atomic.Int64
+
+	running  bool
+	id       evtid.ID // of the running delivery
+	leased   bool     // it is owned by lease and not by the pending list
+	disowned bool     // the lease was lost while it ran
+	// ctx is shared by the deliveries of one batch, until one of them is
+	// cancelled: a context of its own for each would cost more than all the rest.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// take makes entries the batch. What was left of the former one is dropped; it
+// is still in the own pending list.
+func (h *hand) take(entries []redislog.Entry, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.batch = h.batch[:h.done]
+	for i := range entries {
+		h.batch = append(h.batch, entries[i].ID)
+		if h.lost != nil {
+			delete(h.lost, entries[i].ID)
+		}
+	}
+	h.seen.Store(now.UnixNano())
+	h.endScope(context.Canceled)
+}
+
+// begin makes id the running delivery and returns its context. It is false when
+// the entry was lost meanwhile.
+func (h *hand) begin(id evtid.ID, leased bool) (context.Context, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if _, lost := h.lost[id]; lost && !leased {
+		return nil, false
+	}
+	if h.ctx == nil {
+		h.ctx, h.cancel = context.WithCancelCause(h.base)
+	}
+	h.running, h.id, h.leased, h.disowned = true, id, leased, false
+	return h.ctx, true
+}
+
+// end closes the running delivery. owned is false when it was lost meanwhile.
+func (h *hand) end() (owned bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.running = false
+	if h.leased {
+		return !h.disowned
+	}
+	_, lost := h.lost[h.id]
+	return !lost
+}
+
+// offered moves on to the next entry of the batch.
+func (h *hand) offered() {
+	h.mu.Lock()
+	h.done++
+	h.mu.Unlock()
+}
+
+// rest drops the part of the batch that was not offered.
+func (h *hand) rest() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.batch = h.batch[:h.done]
+	h.endScope(context.Canceled)
+}
+
+// describe fills in what Stats says about the work in hand.
+func (h *hand) describe(s *Stats) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	s.InHand, s.Waiting = len(h.batch)-h.done, len(h.retry.items)
+	if h.running {
+		s.Handling = h.id
+	}
+}
+
+// settled forgets the offered part of the batch, after its acknowledgements
+// were confirmed.
+func (h *hand) settled() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.batch = append(h.batch[:0], h.batch[h.done:]...)
+	h.done = 0
+	if len(h.batch) == 0 {
+		h.lost = nil
+	}
+}
+
+// abort cancels the delivery of id if that is the one that runs.
+func (h *hand) abort(id evtid.ID, cause error) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.running || h.id != id {
+		return false
+	}
+	h.endScope(cause)
+	return true
+}
+
+// disown cancels the running delivery if it was owned by a lease.
+func (h *hand) disown() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.running && h.leased {
+		h.disowned = true
+		h.endScope(errNotOwner(h.id))
+	}
+}
+
+// endScope cancels the shared context; the next delivery gets a new one. The
+// caller locks.
+func (h *hand) endScope(cause error) {
+	if h.cancel != nil {
+		h.cancel(cause)
+	}
+	h.ctx, h.cancel = nil, nil
+}
+
+// drop forgets everything, and returns the lowest and the highest entry that
+// was still owed, zero when there was none.
+func (h *hand) drop() (lowest, highest evtid.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	owed := slices.DeleteFunc(slices.Clone(h.batch[h.done:]), evtid.ID.IsZero)
+	for id := range h.retry.items {
+		owed = append(owed, id)
+	}
+	h.batch, h.done, h.lost = h.batch[:0], 0, nil
+	h.retry.clear()
+	h.endScope(context.Canceled)
+	if len(owed) == 0 {
+		return evtid.ID{}, evtid.ID{}
+	}
+	return slices.MinFunc(owed, evtid.ID.Compare), slices.MaxFunc(owed, evtid.ID.Compare)
+}
+
+// held returns everything that is to be renewed, in order and each once.
+func (h *hand) held() []evtid.ID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.batch)+len(h.retry.items) == 0 {
+		return nil
+	}
+	ids := make([]evtid.ID, 0, len(h.batch)+len(h.retry.items))
+	for _, id := range h.batch {
+		if _, lost := h.lost[id]; !lost && !id.IsZero() {
+			ids = append(ids, id)
+		}
+	}
+	for id := range h.retry.items {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, evtid.ID.Compare)
+	return slices.Compact(ids)
+}
+
+// renewed takes the answer to a renewal that was asked at the given time: what
+// is not still owned was lost to a peer. It returns how many of the entries
+// that matter that were.
+func (h *hand) renewed(asked, still []evtid.ID, at time.Time) (lost int) {
+	owned := make(map[evtid.ID]struct{}, len(still))
+	for _, id := range still {
+		owned[id] = struct{}{}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range asked {
+		if _, ok := owned[id]; !ok && h.lose(id) {
+			lost++
+		}
+	}
+	h.seen.Store(max(h.seen.Load(), at.UnixNano()))
+	return lost
+}
+
+// lose marks id as lost. It is false when nothing depends on it any more: it
+// was acknowledged while the question was on its way. The caller locks.
+func (h *hand) lose(id evtid.ID) bool {
+	_, waits := h.retry.items[id]
+	h.retry.remove(id)
+	if i := slices.Index(h.batch, id); i >= 0 {
+		if h.lost == nil {
+			h.lost = map[evtid.ID]struct{}{}
+		}
+		h.lost[id] = struct{}{}
+		if h.running && h.id == id {
+			h.endScope(errNotOwner(id))
+		}
+		return waits || i >= h.done
+	}
+	return waits
+}
+
+// postpone schedules id for another attempt.
+func (h *hand) postpone(id evtid.ID, now, due time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.retry.put(id, now, due)
+}
+
+// forget takes id out of the schedule.
+func (h *hand) forget(id evtid.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.retry.remove(id)
+}
+
+// firstFailed returns when id failed first, the zero Time when it did not.
+func (h *hand) firstFailed(id evtid.ID) time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.retry.firstFailed(id)
+}
+
+// unknown counts the entries that are not scheduled here.
+func (h *hand) unknown(entries []redislog.Entry) (n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range entries {
+		if _, ok := h.retry.items[entries[i].ID]; !ok {
+			n++
+		}
+	}
+	return n
+}
+
+// nextRetry returns when the next entry has waited long enough, the zero Time
+// when none waits.
+func (h *hand) nextRetry() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.retry.next()
+}
+
+// dueRetries takes up to limit entries whose back-off is over.
+func (h *hand) dueRetries(now time.Time, limit int) []evtid.ID {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.retry.due(now, limit)
+}
+
+// sweep forgets retries that were due by the given time and were not seen in a
+// whole pass over the own pending list.
+func (h *hand) sweep(by time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.retry.sweep(by)
+}
+
+// waiting says of each listed entry whether its back-off is still on.
+func (h *hand) waiting(page []listed, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := range page {
+		page[i].waiting = h.retry.waiting(page[i].id, now)
+	}
+}
+
+// unprovedFor returns for how long the ownership of the batch was not proved.
+func (h *hand) unprovedFor(now time.Time) time.Duration {
+	return time.Duration(now.UnixNano() - h.seen.Load())
+}

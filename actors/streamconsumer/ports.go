@@ -1,0 +1,49 @@
+package streamconsumer
+
+import (
+	"context"
+	"time"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/archive"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// groupLog is what a consumer needs of the stream beside its private
+// connection. *redislog.Log is one.
+type groupLog interface {
+	CreateGroup(ctx context.Context, group string, at redislog.StartAt) (created bool, err error)
+	Groups(ctx context.Context) ([]redislog.GroupInfo, error)
+	Pending(ctx context.Context, group string, after evtid.ID, n int, consumer string, minIdle time.Duration) ([]redislog.PendingEntry, error)
+	Renew(ctx context.Context, group, consumer string, ids []evtid.ID) (still []evtid.ID, err error)
+	SkippedRanges(ctx context.Context, group string) ([]redislog.SkippedRange, error)
+	AddSkipped(ctx context.Context, group string, ranges ...redislog.SkippedRange) error
+	ShrinkSkipped(ctx context.Context, group string, r redislog.SkippedRange, done evtid.ID) error
+	RemoveSkipped(ctx context.Context, group string, r redislog.SkippedRange) error
+	AcquireLease(ctx context.Context, what, owner string, ttl time.Duration) (bool, error)
+	ReleaseLease(ctx context.Context, what, owner string) error
+	KillClient(ctx context.Context, clientID int64) error
+}
+
+// groupReader is the private connection. *redislog.GroupReader is one.
+type groupReader interface {
+	ClientID() int64
+	Ack(ids ...evtid.ID)
+	AckRaw(entries ...string)
+	ReadNew(count int, block time.Duration) ([]redislog.Entry, error)
+	ReadPending(after evtid.ID, count int) ([]redislog.Entry, error)
+	ClaimIdle(minIdle time.Duration, cursor string, count int) (redislog.Claimed, error)
+	FlushAcks() error
+	LostAcks() int64
+	Close() error
+}
+
+// ports is everything outside of the package that a consumer works with.
+type ports struct {
+	log  groupLog
+	dial func(ctx context.Context) (groupReader, error)
+	arch archive.Archive // nil: none
+	dead func(ctx context.Context, fields ...evtlog.Field) (evtid.ID, error)
+	rnd  func() float64
+}

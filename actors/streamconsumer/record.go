@@ -1,0 +1,85 @@
+package streamconsumer
+
+import (
+	"slices"
+	"time"
+
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// uncovered returns a range for each id that no range holds.
+func uncovered(ids []evtid.ID, ranges []redislog.SkippedRange) (missing []redislog.SkippedRange) {
+	for _, id := range ids {
+		if !slices.ContainsFunc(ranges, func(rg redislog.SkippedRange) bool {
+			return rg.After.Less(id) && !rg.To.Less(id)
+		}) {
+			missing = append(missing, singleRange(id))
+		}
+	}
+	return missing
+}
+
+// skip turns pending entries whose body was trimmed into skipped ranges of the
+// group, and only then acknowledges them: from there on whoever works on the
+// ranges hands them out, or reports them as lost.
+func (r *runner) skip(ids []evtid.ID) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	recorded, err := r.record(ids)
+	if err != nil {
+		return err
+	}
+	if !recorded {
+		now := time.Now()
+		for _, id := range ids {
+			r.hand.postpone(id, now, now.Add(r.cfg.RetryMin))
+		}
+		return nil
+	}
+	for _, id := range ids {
+		r.hand.forget(id)
+	}
+	r.owed = append(r.owed, ids...)
+	return r.flush()
+}
+
+// skipDeleted does the same for entries that the server has already dropped
+// from the pending list, so that only its answer knew them. They are kept in
+// mind until they are recorded.
+func (r *runner) skipDeleted(ids ...evtid.ID) error {
+	for _, id := range ids {
+		r.before[id] = 1
+	}
+	r.unrecorded = append(r.unrecorded, ids...)
+	if len(r.unrecorded) == 0 {
+		return nil
+	}
+	recorded, err := r.record(r.unrecorded)
+	if recorded {
+		r.unrecorded = nil
+	}
+	return err
+}
+
+// record makes sure that a recorded range holds each of the ids. It is false
+// when the server has no memory for it now.
+func (r *runner) record(ids []evtid.ID) (bool, error) {
+	ranges, err := r.listRanges()
+	if err != nil {
+		return false, err
+	}
+	if missing := uncovered(ids, ranges); len(missing) > 0 {
+		err := r.ports.log.AddSkipped(r.ctx, r.cfg.Group, missing...)
+		if redislog.Classify(err) == redislog.BackPressure {
+			r.cfg.Logger.Warn("trimmed entries could not be recorded; they are tried again", "entries", len(missing), "err", err)
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+	}
+	r.rangesDue = true
+	return true, nil
+}

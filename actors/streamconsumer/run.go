@@ -1,0 +1,250 @@
+package streamconsumer
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/actors/supervise"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// closingTime bounds what is done after the context has ended: the last
+// commands of a stop, and the append to the dead stream.
+const closingTime = 5 * time.Second
+
+// runner is one incarnation of a Consumer. Everything but hand, lease and gate
+// belongs to the pump, the goroutine that Run is called on.
+type runner struct {
+	*Consumer
+	ctx   context.Context
+	hand  hand
+	lease lease
+	gate  gate
+	token string // names this incarnation as the holder of attempts
+
+	reader     groupReader
+	lostAcks   int64 // of the reader, as last looked at
+	lastClient int64 // the connection before this one, 0 when there was none
+	owed       []evtid.ID
+	owedRaw    []string
+	flushedAt  time.Time
+
+	drained  bool
+	started  bool // the first pass over the own pending list is reported
+	redrain  time.Time
+	beatAt   time.Time
+	advanced bool
+	cursor   string // of the sweep over dead peers, kept between beats
+	overdue  []evtid.ID
+
+	rangesDue  bool
+	troubled   bool                  // reported
+	odd        error                 // an element of the list of ranges is none
+	orphaned   redislog.SkippedRange // in hand when the group vanished
+	unrecorded []evtid.ID            // dropped by the server, and not yet a skipped range
+	rangeWait  map[redislog.SkippedRange]time.Time
+	before     map[evtid.ID]int // attempts of an entry while it was still pending
+	tries      uint64
+}
+
+func newRunner(c *Consumer) *runner {
+	return &runner{
+		Consumer:  c,
+		token:     c.cfg.Name + "/" + strconv.FormatInt(time.Now().UnixNano(), 36) + strconv.FormatUint(uint64(c.ports.rnd()*(1<<32)), 36),
+		cursor:    firstCursor,
+		rangeWait: map[redislog.SkippedRange]time.Time{},
+		before:    map[evtid.ID]int{},
+	}
+}
+
+// Run implements supervise.Runner.
+func (r *runner) Run(ctx context.Context, ready func()) error {
+	base, stopHandlers := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer stopHandlers(evtlog.ErrStopped)
+	r.ctx, r.hand.base = ctx, base
+	r.current.Store(r)
+	defer r.current.CompareAndSwap(r, nil)
+
+	unwatch := context.AfterFunc(ctx, func() {
+		stopHandlers(evtlog.ErrStopped)
+		r.gate.shut()
+	})
+	defer unwatch()
+
+	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx))
+	var renewal sync.WaitGroup
+	renewal.Go(func() { r.renewLoop(renewing) })
+	defer renewal.Wait()
+	defer stopRenewing()
+
+	return r.connectLoop(ready)
+}
+
+// connectLoop serves one connection after the other until the end.
+func (r *runner) connectLoop(ready func()) error {
+	var pause time.Duration
+	for attempt := -1; ; {
+		connected := time.Now()
+		err := r.serve(ready)
+		switch decideError(redislog.Classify(err), r.stopping()) {
+		case actionStop:
+			return nil
+		case actionGiveUp:
+			return supervise.Terminal(err)
+		}
+		r.count.reconnects.Add(1)
+		r.cfg.Logger.Warn("connection of the consumer ended", "err", err)
+		supervise.Report(r.ctx, err)
+		if errors.Is(err, evtlog.ErrNoGroup) {
+			r.groupGone()
+		}
+		attempt = nextAttempt(attempt, pause, time.Since(connected))
+		pause = supervise.Backoff{}.Delay(attempt, r.ports.rnd())
+		if supervise.Wait(r.ctx, pause) != nil {
+			return nil
+		}
+	}
+}
+
+// serve works on one connection until it breaks or the consumer stops.
+func (r *runner) serve(ready func()) error {
+	if err := r.connect(); err != nil {
+		return err
+	}
+	defer r.disconnect()
+	if err := r.ensureGroup(); err != nil {
+		return err
+	}
+	ready()
+	// What was handled on the former connection is acknowledged before the own
+	// pending list is read, or it would be offered again.
+	if err := r.flush(); err != nil {
+		return err
+	}
+	supervise.Report(r.ctx, nil)
+	return r.loop()
+}
+
+func (r *runner) connect() error {
+	reader, err := r.ports.dial(r.ctx)
+	if err != nil {
+		return err
+	}
+	r.reader, r.lostAcks = reader, 0
+	r.gate.open(reader)
+	// A read that the former connection left parked at the server would be
+	// handed the next entry, and nobody would see it before MinIdle.
+	if r.lastClient != 0 {
+		if err := r.ports.log.KillClient(r.ctx, r.lastClient); err != nil {
+			r.cfg.Logger.Debug("former connection was not there to be ended", "err", err)
+		}
+	}
+	r.lastClient = reader.ClientID()
+	r.drained, r.advanced, r.rangesDue = false, true, true
+	r.overdue = nil
+	return nil
+}
+
+func (r *runner) disconnect() {
+	if r.stopping() {
+		r.finish()
+	}
+	r.hand.rest()
+	if err := r.reader.Close(); err != nil {
+		r.cfg.Logger.Debug("closing the connection", "err", err)
+	}
+}
+
+// finish is the clean end: what is handled gets acknowledged, what is not stays
+// pending.
+func (r *runner) finish() {
+	if err := r.flush(); err != nil {
+		r.cfg.Logger.Warn("the last acknowledgements were not sent; these entries will be delivered again", "entries", len(r.owed), "err", err)
+	}
+	r.releaseLease()
+}
+
+// loop runs phase after phase.
+func (r *runner) loop() error {
+	for {
+		var err error
+		switch nextPhase(r.facts(time.Now())) {
+		case phaseStop:
+			return nil
+		case phaseDrain:
+			err = r.drain()
+		case phaseRetry:
+			err = r.retryDue()
+		case phaseBeat:
+			err = r.beat()
+		case phaseRanges:
+			err = r.workRanges()
+		case phaseRead:
+			err = r.readNew()
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *runner) facts(now time.Time) loopFacts {
+	if !r.redrain.IsZero() && !now.Before(r.redrain) {
+		r.redrain, r.drained = time.Time{}, false
+	}
+	next := r.hand.nextRetry()
+	return loopFacts{
+		stopping: r.stopping(),
+		drained:  r.drained,
+		retryDue: len(r.overdue) > 0 || !next.IsZero() && !now.Before(next),
+		beatDue:  !now.Before(r.beatAt),
+		ranges:   r.rangesDue,
+		advanced: r.advanced,
+	}
+}
+
+func (r *runner) stopping() bool { return r.ctx.Err() != nil }
+
+// gate lets a stop unblock a parked read, and only a parked read: everything
+// else ends by itself within a command's time limit, and is let end.
+type gate struct {
+	mu     sync.Mutex
+	reader groupReader
+	parked bool
+	closed bool
+}
+
+func (g *gate) open(reader groupReader) {
+	g.mu.Lock()
+	g.reader = reader
+	g.mu.Unlock()
+}
+
+// park announces a blocking read. It is false when the consumer stops.
+func (g *gate) park() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.parked = !g.closed
+	return g.parked
+}
+
+func (g *gate) unpark() {
+	g.mu.Lock()
+	g.parked = false
+	g.mu.Unlock()
+}
+
+// shut ends a parked read and refuses further ones.
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.closed = true
+	if g.parked {
+		_ = g.reader.Close()
+	}
+}

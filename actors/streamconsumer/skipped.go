@@ -1,0 +1,211 @@
+package streamconsumer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/actors/supervise"
+	"github.com/evtlog/evtlog/archive"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// workRanges works on one chunk of what a trim skipped for the group. A server
+// that has no memory for a lease keeps the ranges waiting, and nothing else.
+func (r *runner) workRanges() error {
+	r.advanced = true
+	err := r.workOpenRanges()
+	if redislog.Classify(err) == redislog.BackPressure {
+		r.rangesDue = false
+		r.trouble(err)
+		return nil
+	}
+	return err
+}
+
+// workOpenRanges works on the lowest range. One member at a time does that,
+// under a lease, so that the order is kept.
+func (r *runner) workOpenRanges() error {
+	ranges, err := r.openRanges()
+	if err != nil || len(ranges) == 0 {
+		return err
+	}
+	if !r.lease.held(time.Now()) {
+		ok, err := r.acquireLease(r.ctx)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			r.rangesDue = false // a peer works on them
+			return nil
+		}
+		// The former holder may have done the ranges that were just read.
+		if ranges, err = r.openRanges(); err != nil || len(ranges) == 0 {
+			return err
+		}
+	}
+	return r.workRange(ranges[0])
+}
+
+// openRanges returns the recorded ranges that may be worked on now, lowest
+// first. When there is none, it gives the lease back and rests until the next
+// beat.
+func (r *runner) openRanges() ([]redislog.SkippedRange, error) {
+	all, err := r.listRanges()
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		clear(r.rangeWait)
+		r.trouble(nil)
+	}
+	if len(all)+len(r.unrecorded) == 0 {
+		clear(r.before) // peers did what is not done here
+	}
+	now := time.Now()
+	open := slices.DeleteFunc(all, func(rg redislog.SkippedRange) bool { return now.Before(r.rangeWait[rg]) })
+	slices.SortFunc(open, func(a, b redislog.SkippedRange) int {
+		return cmp.Or(a.After.Compare(b.After), a.To.Compare(b.To))
+	})
+	if len(open) == 0 {
+		r.rangesDue = false
+		r.releaseLease()
+	}
+	return open, nil
+}
+
+// listRanges returns what is recorded. An element that is no range needs a
+// person to look at it; everything else goes on meanwhile.
+func (r *runner) listRanges() ([]redislog.SkippedRange, error) {
+	ranges, err := r.ports.log.SkippedRanges(r.ctx, r.cfg.Group)
+	var odd *redislog.SkippedError
+	if errors.As(err, &odd) {
+		r.odd = err
+		r.trouble(err)
+		return ranges, nil
+	}
+	if err == nil {
+		r.odd = nil
+	}
+	return ranges, err
+}
+
+// workRange works on the next chunk of one range.
+func (r *runner) workRange(rg redislog.SkippedRange) error {
+	if r.ports.arch == nil {
+		return r.loseRange(rg, "it was trimmed before the group was given it, and there is no archive")
+	}
+	ctx, cancel := context.WithTimeout(r.ctx, closingTime)
+	defer cancel()
+	w, err := r.ports.arch.Watermark(ctx, r.stream)
+	if err != nil {
+		return r.postponeRange(rg, err)
+	}
+	to := archivedPart(rg, w)
+	if to.IsZero() {
+		return r.loseRange(rg, "it was trimmed before it was archived")
+	}
+	records, err := r.readArchive(ctx, archive.Range{After: rg.After, To: to, AtLeast: to})
+	if err != nil {
+		return r.postponeRange(rg, err)
+	}
+	if isSingle(rg) && len(records) == 0 {
+		return r.loseRange(rg, "it was deleted, and the archive does not have it")
+	}
+	r.trouble(nil)
+	return r.workChunk(rg, to, records)
+}
+
+// trouble reports that skipped ranges cannot be worked on, or that they can be
+// again. The rest of the consumer does not depend on them.
+func (r *runner) trouble(err error) {
+	if err == nil {
+		err = r.odd
+	}
+	if err != nil || r.troubled {
+		supervise.Report(r.ctx, err)
+	}
+	r.troubled = err != nil
+}
+
+// archivedPart returns up to where an archive with watermark w can serve a
+// range, zero when it has nothing of it. A recorded trim never passes the
+// watermark; one by a foreign program may.
+func archivedPart(rg redislog.SkippedRange, w evtid.ID) evtid.ID {
+	if w.Compare(rg.After) <= 0 {
+		return evtid.ID{}
+	}
+	if w.Less(rg.To) {
+		return w
+	}
+	return rg.To
+}
+
+// isSingle reports whether a range names exactly one position.
+func isSingle(rg redislog.SkippedRange) bool { return rg.After.Next() == rg.To }
+
+func singleRange(id evtid.ID) redislog.SkippedRange {
+	return redislog.SkippedRange{After: id.Prev(), To: id}
+}
+
+// readArchive reads one chunk. It is read whole before the first handler runs,
+// because a read may hold resources of the archive.
+func (r *runner) readArchive(ctx context.Context, rg archive.Range) ([]evtlog.Record, error) {
+	var records []evtlog.Record
+	for rec, err := range r.ports.arch.Read(ctx, r.stream, rg) {
+		if err != nil {
+			return nil, err
+		}
+		if records = append(records, rec); len(records) == r.cfg.Count {
+			break
+		}
+	}
+	return records, nil
+}
+
+// shrink moves the lower bound of a range, or removes the range at its end. A
+// stop does not cut it short.
+func (r *runner) shrink(rg redislog.SkippedRange, done evtid.ID) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), closingTime)
+	defer cancel()
+	switch {
+	case done == rg.After:
+		return nil
+	case done == rg.To:
+		return r.ports.log.RemoveSkipped(ctx, r.cfg.Group, rg)
+	}
+	return r.ports.log.ShrinkSkipped(ctx, r.cfg.Group, rg, done)
+}
+
+// release gives a lease back, also when the consumer stops.
+func (r *runner) release(what, owner string) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), closingTime)
+	defer cancel()
+	return r.ports.log.ReleaseLease(ctx, what, owner)
+}
+
+// postponeRange leaves a range for later: the archive cannot serve it now. New
+// entries go on meanwhile; the range is late then, and not lost.
+func (r *runner) postponeRange(rg redislog.SkippedRange, err error) error {
+	r.rangeWait[rg] = time.Now().Add(r.cfg.RetryMin + r.retryDelay(1))
+	if !r.stopping() {
+		r.trouble(fmt.Errorf("streamconsumer: archive does not serve the skipped range %s of group %s, it is tried again: %w", rg, r.cfg.Group, err))
+	}
+	return nil
+}
+
+// loseRange reports a range as lost and takes it off the list.
+func (r *runner) loseRange(rg redislog.SkippedRange, reason string) error {
+	r.lose(rg, reason)
+	return r.shrink(rg, rg.To)
+}
+
+func (r *runner) lose(rg redislog.SkippedRange, reason string) {
+	r.count.lost.Add(1)
+	r.cfg.Observer.Emit(evtlog.Lost{Stream: r.stream, Group: r.cfg.Group, After: rg.After, To: rg.To, Reason: reason})
+}
