@@ -77,50 +77,94 @@ func TestBurstCarriesIntoTheNextMillisecond(t *testing.T) {
 	}
 }
 
-// Eight callers, a clock that steps back by seconds and by an hour, and a seed
-// in the middle: no id twice, none out of a caller's order, none at or below
-// the seed once it was set.
-func TestConcurrentMintsUnderAClockThatSteps(t *testing.T) {
-	const callers, each = 8, 20_000
-	c := clock(noon)
-	m := newMinter(t, evtid.MinterConfig{Node: 3, MaxSkew: 3 * time.Hour, Now: c.Load})
-	top, err := evtid.Make(noon+60_000, 9, 17)
-	must(t, top, err)
-	steps := []int64{5_000, -5_000, 0, 3_600_000, -3_600_000, 1}
-
-	minted := make([][]evtid.ID, callers)
-	afterSeed := make([]int, callers)
+// together runs f for each of eight callers at once.
+func together(f func(caller int)) {
+	begin := make(chan struct{})
 	var group sync.WaitGroup
-	for g := range callers {
+	for caller := range callers {
 		group.Go(func() {
-			for i := range each {
-				if i%997 == g {
-					c.Store(noon + steps[(i/997+g)%len(steps)])
-				}
-				if i == each/2 {
-					if err := m.Seed(top); err != nil {
-						t.Error(err)
-					}
-					afterSeed[g] = i
-				}
-				id, err := m.Mint()
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				minted[g] = append(minted[g], id)
-			}
+			<-begin
+			f(caller)
 		})
 	}
+	close(begin)
 	group.Wait()
+}
+
+const callers = 8
+
+// Eight callers and a clock that stands still get each position once and leave
+// none out.
+func TestConcurrentMintsShareNoID(t *testing.T) {
+	const each = 500_000
+	m := newMinter(t, evtid.MinterConfig{Now: clock(noon).Load})
+	got := make([][]uint32, callers)
+	together(func(caller int) {
+		positions := make([]uint32, each)
+		for i := range positions {
+			id, err := m.Mint()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			positions[i] = uint32(id.UnixMilli()-noon)<<12 | uint32(id.Seq())
+		}
+		got[caller] = positions
+	})
+	times := make([]uint8, callers*each)
+	for caller, positions := range got {
+		for i, p := range positions {
+			if i > 0 && p <= positions[i-1] {
+				t.Fatalf("caller %d: position %d after %d", caller, p, positions[i-1])
+			}
+			if int(p) >= len(times) {
+				t.Fatalf("caller %d: position %d of %d: some were left out", caller, p, len(times))
+			}
+			if times[p]++; times[p] > 1 {
+				t.Fatalf("position %d was minted twice", p)
+			}
+		}
+	}
+}
+
+// Eight callers, a clock that steps by seconds and by an hour both ways, and a
+// seed in the middle: no id twice, none out of a caller's order, none at or
+// below the seed once a caller has set it.
+func TestConcurrentMintsUnderAClockThatSteps(t *testing.T) {
+	const each = 20_000
+	c := clock(noon)
+	m := newMinter(t, evtid.MinterConfig{Node: 3, MaxSkew: 4 * time.Hour, Now: c.Load})
+	top, err := evtid.Make(noon+2*3_600_000, 9, 17)
+	must(t, top, err)
+	steps := []int64{0, 5_000, -5_000, 3_600_000, -3_600_000, 1}
+
+	minted := make([][]evtid.ID, callers)
+	together(func(caller int) {
+		for i := range each {
+			if i%997 == caller {
+				c.Store(noon + steps[(i/997+caller)%len(steps)])
+			}
+			if i == each/2 {
+				if err := m.Seed(top); err != nil {
+					t.Error(err)
+				}
+			}
+			id, err := m.Mint()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			minted[caller] = append(minted[caller], id)
+		}
+	})
 	var all []evtid.ID
-	for g, ids := range minted {
+	for caller, ids := range minted {
 		for i := range ids {
 			if i > 0 && !ids[i-1].Less(ids[i]) {
-				t.Fatalf("caller %d: %s after %s", g, ids[i], ids[i-1])
+				t.Fatalf("caller %d: %s after %s", caller, ids[i], ids[i-1])
 			}
-			if i >= afterSeed[g] && !top.Less(ids[i]) {
-				t.Fatalf("caller %d: %s is not above the seed %s", g, ids[i], top)
+			if i >= each/2 && !top.Less(ids[i]) {
+				t.Fatalf("caller %d: %s is not above the seed %s", caller, ids[i], top)
 			}
 		}
 		all = append(all, ids...)
@@ -128,6 +172,9 @@ func TestConcurrentMintsUnderAClockThatSteps(t *testing.T) {
 	slices.SortFunc(all, evtid.ID.Compare)
 	if n := len(slices.Compact(all)); n != callers*each {
 		t.Errorf("%d ids, %d of them different", callers*each, n)
+	}
+	if all[0].UnixMilli() >= top.UnixMilli() {
+		t.Error("nothing was minted below the seed: the test did not see it work")
 	}
 }
 

@@ -149,7 +149,7 @@ func cutEntry[T text](s T) (ms, tail uint64, ok bool) {
 }
 
 func parseDecimal[T text](s T) (v uint64, ok bool) {
-	if len(s) == 0 || len(s) > 20 || (s[0] == '0' && len(s) > 1) {
+	if len(s) == 0 || s[0] == '0' && len(s) > 1 {
 		return 0, false
 	}
 	for i := range len(s) {

@@ -64,7 +64,7 @@ func FuzzScan(f *testing.F) {
 	for _, v := range load(f).Names {
 		f.Add([]byte(v.Payload))
 	}
-	for _, s := range []string{`"event"event":"x"`, `"event":"event":"x"`, `"event":"" "event":"y"`, `"event":""event":"x"`} {
+	for _, s := range []string{`"event"event":"x"`, `"event":"event":"x"`, `"event":"" "event":"y"`, `"event":""event":"x"`, "\"event\"\f\r:\v\t \n\"x\"", "\"event\"\x0e:\"x\"", "\"event\"\b:\"x\""} {
 		f.Add([]byte(s))
 	}
 	pattern := regexp.MustCompile(`"event"[ \t\n\v\f\r]*:[ \t\n\v\f\r]*"([^"]+)"`)
