@@ -320,3 +320,14 @@ func within(t testing.TB, d time.Duration) context.Context {
 	t.Cleanup(cancel)
 	return ctx
 }
+
+// later runs f beside the test, which does not end before it.
+func later(t testing.TB, d time.Duration, f func()) {
+	t.Helper()
+	done := make(chan struct{})
+	time.AfterFunc(d, func() {
+		defer close(done)
+		f()
+	})
+	t.Cleanup(func() { <-done })
+}

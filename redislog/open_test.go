@@ -137,7 +137,7 @@ func TestOpenEndsWithItsContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	reason := errors.New("no longer wanted")
-	time.AfterFunc(50*time.Millisecond, func() { cancel(reason) })
+	later(t, 50*time.Millisecond, func() { cancel(reason) })
 	if _, err := Open(ctx, Config{URL: "redis://" + addr}); !isConnError(err) || !errors.Is(err, reason) && !errors.Is(err, context.Canceled) {
 		t.Fatalf("cancelled: %v", err)
 	}

@@ -99,8 +99,11 @@ func (l *Log) followFloor(s *session, w evtid.ID) error {
 	if err != nil || !found || !w.Less(floor) {
 		return err
 	}
-	_, err = s.do(l.archivedCommand(floor))
-	return err
+	replies, err := s.write(l.stream, l.archivedCommand(floor))
+	if err != nil {
+		return err
+	}
+	return s.firstRefusal(replies)
 }
 
 func (l *Log) readFloor(s *session) (floor evtid.ID, found bool, err error) {

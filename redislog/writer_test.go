@@ -102,7 +102,7 @@ func appendOne(w *Writer, n int) error {
 // TestWriterLeavesAReplica: all answers of the batch are read, each a refusal,
 // and then the connection is closed.
 func TestWriterLeavesAReplica(t *testing.T) {
-	primary, l := realLog(t)
+	primary, l := realLog(t, "--repl-diskless-sync-delay", "0")
 	replica, rl := realLog(t)
 	w := writerOf(t, rl)
 	host, port, _ := net.SplitHostPort(primary.Addr)
@@ -212,7 +212,7 @@ func TestWriterClose(t *testing.T) {
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(20*time.Millisecond, func() { _ = w.Close() })
+	later(t, 20*time.Millisecond, func() { _ = w.Close() })
 	began := time.Now()
 	err := w.ReceiveAppend(at(1))
 	if !isConnError(err) || !errors.Is(err, net.ErrClosed) {
