@@ -76,6 +76,8 @@ func decideStart(f bootFacts) (start, error) {
 		if err := ours.Matches(p.identity); err != nil {
 			return startRefused, err
 		}
+		// An empty node belongs to no cluster yet; its peers must agree on one.
+		ours.Incarnation = max(ours.Incarnation, p.identity.Incarnation)
 		established = true
 		voter = voter || p.voter
 		if p.leads {
@@ -85,7 +87,7 @@ func decideStart(f bootFacts) (start, error) {
 	switch {
 	case !f.raftEmpty:
 		return existing(f, leader)
-	case f.bootstrap && !established:
+	case f.bootstrap && !f.rejoin && !established:
 		return fresh(f)
 	case f.bootstrap && !f.rejoin && !voter:
 		return startRefused, fmt.Errorf("replica: %w: cluster %q exists already: start node %q without Bootstrap to join it", api.ErrMembership, ours.Cluster, f.id)

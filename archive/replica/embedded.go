@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"errors"
+	"fmt"
 	"iter"
 	"sync"
 
@@ -29,6 +30,9 @@ var _ archive.Archive = (*embedded)(nil)
 
 // Fold implements archive.Archive; errors are those of client.Client.
 func (a *embedded) Fold(ctx context.Context, stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record) (evtid.ID, error) {
+	if err := ctx.Err(); err != nil {
+		return evtid.ID{}, fmt.Errorf("replica: fold into %s: %w: nothing was sent", stream, err)
+	}
 	if err := archive.CheckFold(stream, prev, records); err != nil {
 		return evtid.ID{}, err
 	}

@@ -45,6 +45,10 @@ type engine struct {
 	pending atomic.Int64
 	// restoring is true while a snapshot's content is pulled inside raft.
 	restoring atomic.Bool
+	// member: the node has been let in, now or in the past.
+	member atomic.Bool
+	// past is the membership as the node's own disk has it.
+	past []raft.Server
 	// settled: the node is the member it wants to be.
 	settled atomic.Bool
 	elected chan bool
@@ -82,10 +86,9 @@ func (n *Node) startEngine(ctx context.Context) (_ *engine, err error) {
 		return nil, err
 	}
 	if how == startRejoin {
-		if err := e.forget(ctx); err != nil {
-			return nil, err
-		}
+		return n.rejoin(ctx, e)
 	}
+	e.member.Store(how == startExisting || how == startBootstrap)
 	if err := e.coverSnapshots(ctx); err != nil {
 		return nil, err
 	}
@@ -95,6 +98,24 @@ func (n *Node) startEngine(ctx context.Context) (_ *engine, err error) {
 	}
 	e.startLoops()
 	return e, nil
+}
+
+// rejoin starts anew without the raft state. The volumes stay: they are compared
+// by chain, and only what is missing is pulled.
+func (n *Node) rejoin(ctx context.Context, e *engine) (*engine, error) {
+	if err := e.forget(ctx); err != nil {
+		return nil, err
+	}
+	former := n.addressesAround(e.past)
+	n.stubMu.Lock()
+	n.formerPeers = former
+	n.stubMu.Unlock()
+	n.eng.Store(nil)
+	e.stop()
+	if err := n.setRaftAside(); err != nil {
+		return nil, err
+	}
+	return n.startEngine(ctx)
 }
 
 // open opens the volumes, the log and the snapshots.
@@ -115,6 +136,9 @@ func (e *engine) open() error {
 		Accept: func(m manifest.Manifest) error { return n.identity().Matches(m.Identity) },
 	})
 	if err != nil {
+		return err
+	}
+	if e.past, err = e.lastMembership(); err != nil {
 		return err
 	}
 	e.puller = &puller{
@@ -219,7 +243,7 @@ func (e *engine) leader() *api.NotLeaderError {
 func (e *engine) servers() []raft.Server {
 	r := e.raft.Load()
 	if r == nil {
-		return nil
+		return e.past
 	}
 	f := r.GetConfiguration()
 	if f.Error() != nil {

@@ -3,6 +3,7 @@ package replica
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"syscall"
 	"time"
@@ -25,7 +26,7 @@ const (
 var (
 	errDiskFull = errors.New("the disk is nearly full")
 	errStalled  = errors.New("no commit came through although work is in hand; the disk may hang")
-	errRemoved  = errors.New("the node was removed from the cluster")
+	errRemoved  = fmt.Errorf("the node was removed from the cluster: %w", api.ErrRemoved)
 	errDamaged  = errors.New("an entry of the replicated log is damaged")
 )
 
@@ -74,4 +75,7 @@ type faults struct {
 	restore func(context.Context) error
 	// write is asked before each batch is written.
 	write func() error
+	// lateStart leaves out the pull before raft starts, so that raft's own install
+	// has to do it.
+	lateStart bool
 }

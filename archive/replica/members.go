@@ -200,8 +200,12 @@ func (n *Node) onLeader(ctx context.Context, call func(pb.ArchiveServiceClient) 
 func (e *engine) keepMembership() {
 	for {
 		done, err := e.askToJoin()
-		if done {
+		switch {
+		case done:
 			e.settled.Store(true)
+			return
+		case errors.Is(err, api.ErrRemoved):
+			e.fail(fmt.Errorf("replica: node %s: %w", e.n.cfg.ID, errRemoved))
 			return
 		}
 		if err != nil {
@@ -220,10 +224,14 @@ func (e *engine) askToJoin() (bool, error) {
 	last := error(api.ErrNoLeader)
 	for _, addr := range append([]string{e.n.address.HTTP}, e.n.peerAddresses()...) {
 		req.Forwarded = false
-		req.AppliedIndex = e.appliedIndex()
+		req.AppliedIndex, req.Known = e.appliedIndex(), e.member.Load()
 		res, err := e.n.stub(addr).Join(ctx, connect.NewRequest(req))
 		if err = api.FromWire(err); err == nil {
+			e.member.Store(true)
 			return res.Msg.GetDone(), nil
+		}
+		if errors.Is(err, api.ErrRemoved) {
+			return false, err
 		}
 		last = err
 	}

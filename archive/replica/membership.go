@@ -28,6 +28,8 @@ const (
 type joinRequest struct {
 	id, address string
 	voter       bool
+	// known: the node has been a member before.
+	known bool
 	// applied is the node's applied index.
 	applied uint64
 }
@@ -50,6 +52,8 @@ func decideJoin(servers []raft.Server, req joinRequest, commit uint64) (joinStep
 		}
 	}
 	switch {
+	case own == nil && req.known:
+		return joinDone, fmt.Errorf("replica: %w: node %s was removed; start it with Rejoin to let it in anew", errRemoved, req.id)
 	case own == nil:
 		return joinAddNonvoter, nil
 	case own.Suffrage == raft.Voter && !req.voter:

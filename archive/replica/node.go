@@ -32,7 +32,9 @@ type Node struct {
 	peerHTTP *http.Client
 	stubMu   sync.Mutex
 	stubs    map[string]pb.ArchiveServiceClient
-	archive  *embedded
+	// formerPeers are the members that a node knew before it rejoined.
+	formerPeers []string
+	archive     *embedded
 
 	// raftListener is handed to the first engine; later ones listen anew.
 	raftListener net.Listener

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/hashicorp/raft"
 
 	"github.com/evtlog/evtlog/archive/replica/api"
 	"github.com/evtlog/evtlog/archive/replica/manifest"
@@ -36,12 +37,19 @@ func (n *Node) stub(addr string) pb.ArchiveServiceClient {
 // peerAddresses returns the HTTP addresses of all other nodes that are known:
 // the configured ones and those of the membership, without duplicates.
 func (n *Node) peerAddresses() []string {
-	out := slices.Clone(n.cfg.Peers)
 	if e := n.engine(); e != nil {
-		for _, s := range e.servers() {
-			if a, err := api.ParseAddress(string(s.Address)); err == nil {
-				out = append(out, a.HTTP)
-			}
+		return n.addressesAround(e.servers())
+	}
+	return n.addressesAround(nil)
+}
+
+func (n *Node) addressesAround(servers []raft.Server) []string {
+	n.stubMu.Lock()
+	out := slices.Concat(n.cfg.Peers, n.formerPeers)
+	n.stubMu.Unlock()
+	for _, s := range servers {
+		if a, err := api.ParseAddress(string(s.Address)); err == nil {
+			out = append(out, a.HTTP)
 		}
 	}
 	slices.Sort(out)

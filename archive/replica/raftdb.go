@@ -143,6 +143,10 @@ func (s *raftStore) GetLog(index uint64, l *raft.Log) error {
 // checkEntry reports whether the bytes of a command match their checksums. An
 // entry that is whole but of a newer version is not damaged.
 func checkEntry(l *raft.Log) error {
+	if l.Type == raft.LogConfiguration {
+		_, err := membersOf(l)
+		return err
+	}
 	if l.Type != raft.LogCommand {
 		return nil
 	}

@@ -235,13 +235,14 @@ func (n *Node) serveRead(ctx context.Context, stream evtlog.StreamName, r archiv
 		return err
 	}
 	var page []evtlog.Record
-	size := 0
+	// Small at first, for short windows and readers that leave early.
+	size, limit := 0, firstPage
 	flush := func() error {
 		if len(page) == 0 {
 			return nil
 		}
 		err := out.Send(&pb.ReadResponse{Records: api.RecordsToWire(page)})
-		page, size = page[:0], 0
+		page, size, limit = page[:0], 0, min(2*limit, pageRecords)
 		return err
 	}
 	for rec, err := range st.read(ctx, stream, r) {
@@ -250,7 +251,7 @@ func (n *Node) serveRead(ctx context.Context, stream evtlog.StreamName, r archiv
 			return errors.Join(flush(), err)
 		}
 		page = append(page, rec)
-		if size += evtlog.Size(rec.Fields) + 32; size >= pageBytes || len(page) >= pageRecords {
+		if size += evtlog.Size(rec.Fields) + 32; size >= pageBytes || len(page) >= limit {
 			if err := flush(); err != nil {
 				return err
 			}

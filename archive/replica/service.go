@@ -92,7 +92,8 @@ func (s service) Watermark(ctx context.Context, req *connect.Request[pb.Watermar
 
 // Limits of a streamed answer.
 const (
-	pageRecords = 1000
+	firstPage   = 64
+	pageRecords = 1024
 	pageBytes   = 512 << 10
 	// keepAlive is how often a read that waits says so.
 	keepAlive = time.Second
@@ -167,7 +168,7 @@ func (s service) Join(ctx context.Context, req *connect.Request[pb.JoinRequest])
 			return stub.Join(ctx, connect.NewRequest(req.Msg))
 		})
 	}
-	res, err := s.n.join(ctx, joinRequest{id: req.Msg.GetId(), address: req.Msg.GetAddress(), voter: req.Msg.GetVoter(), applied: req.Msg.GetAppliedIndex()})
+	res, err := s.n.join(ctx, joinRequest{id: req.Msg.GetId(), address: req.Msg.GetAddress(), voter: req.Msg.GetVoter(), known: req.Msg.GetKnown(), applied: req.Msg.GetAppliedIndex()})
 	return reply(res, err)
 }
 

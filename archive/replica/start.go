@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"github.com/hashicorp/raft"
 
 	"github.com/evtlog/evtlog/archive/replica/api"
 	"github.com/evtlog/evtlog/archive/replica/manifest"
@@ -30,7 +31,7 @@ func (e *engine) decide(ctx context.Context) (start, error) {
 	for {
 		f.peers = f.peers[:0]
 		var leader api.Identity
-		for _, st := range e.n.askPeers(ctx, e.n.peerAddresses()) {
+		for _, st := range e.n.askPeers(ctx, e.n.addressesAround(e.past)) {
 			v := viewOf(st, e.n.cfg.ID)
 			f.peers = append(f.peers, v)
 			if v.leads {
@@ -60,7 +61,7 @@ func (e *engine) ownFacts() (bootFacts, error) {
 	cfg := e.n.cfg
 	f := bootFacts{
 		id: cfg.ID, bootstrap: cfg.Bootstrap, rejoin: cfg.Rejoin,
-		configured: api.Identity{Cluster: cfg.Cluster}, hasPeers: len(cfg.Peers) > 0,
+		configured: api.Identity{Cluster: cfg.Cluster}, hasPeers: len(e.n.addressesAround(e.past)) > 0,
 		volumes: e.store.identity(),
 	}
 	heads, err := e.store.heads()
@@ -74,6 +75,50 @@ func (e *engine) ownFacts() (bootFacts, error) {
 	f.raftEmpty, err = e.raftEmpty()
 	e.empty.Store(f.raftEmpty)
 	return f, err
+}
+
+// lastMembership returns the members as the node's disk has them: those of the
+// newest snapshot, or of an entry behind it.
+func (e *engine) lastMembership() ([]raft.Server, error) {
+	stored, err := e.snaps.All()
+	if err != nil {
+		return nil, err
+	}
+	var servers []raft.Server
+	from := uint64(1)
+	if len(stored) > 0 {
+		servers, from = stored[0].Meta.Configuration.Servers, stored[0].Meta.Index+1
+	}
+	first, err := e.logs.FirstIndex()
+	if err != nil {
+		return nil, fmt.Errorf("replica: read %s: %w", raftFile, err)
+	}
+	last, err := e.logs.LastIndex()
+	if err != nil {
+		return nil, fmt.Errorf("replica: read %s: %w", raftFile, err)
+	}
+	for i := max(first, from); first > 0 && i <= last; i++ {
+		var l raft.Log
+		if err := e.logs.GetLog(i, &l); err != nil {
+			return nil, fmt.Errorf("replica: read entry %d of %s: %w", i, raftFile, err)
+		}
+		if l.Type == raft.LogConfiguration {
+			if servers, err = membersOf(&l); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return servers, nil
+}
+
+// membersOf decodes an entry of the membership; raft panics on a damaged one.
+func membersOf(l *raft.Log) (servers []raft.Server, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("replica: entry %d of %s: %w: %v: start the node with Rejoin", l.Index, raftFile, errDamaged, p)
+		}
+	}()
+	return raft.DecodeConfiguration(l.Data).Servers, nil
 }
 
 func (e *engine) raftEmpty() (bool, error) {
@@ -106,9 +151,7 @@ func (e *engine) settleIdentity(incarnation string) error {
 	return nil
 }
 
-// forget takes the node out of the cluster and its raft state out of the
-// directory, so that it can be let in anew. The volumes stay: they are compared
-// by chain and only what is missing is pulled.
+// forget takes the node out of the cluster, so that it can be let in anew.
 func (e *engine) forget(ctx context.Context) error {
 	for {
 		gone, err := e.removeSelf(ctx)
@@ -120,28 +163,23 @@ func (e *engine) forget(ctx context.Context) error {
 			return fmt.Errorf("replica: leave the cluster before rejoining: %w: %w", ctx.Err(), err)
 		}
 	}
-	if err := e.logs.close(); err != nil {
-		return err
-	}
-	aside := filepath.Join(e.n.cfg.Dir, quarantineDir, time.Now().UTC().Format("20060102T150405.000"))
+	return nil
+}
+
+// setRaftAside moves the raft state out of the way; no engine may be running.
+func (n *Node) setRaftAside() error {
+	aside := filepath.Join(n.cfg.Dir, quarantineDir, time.Now().UTC().Format("20060102T150405.000"))
 	if err := os.MkdirAll(aside, 0o700); err != nil {
 		return fmt.Errorf("replica: %w", err)
 	}
 	for _, name := range []string{raftFile, snapshotsDir} {
-		err := os.Rename(filepath.Join(e.n.cfg.Dir, name), filepath.Join(aside, name))
+		err := os.Rename(filepath.Join(n.cfg.Dir, name), filepath.Join(aside, name))
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("replica: %w", err)
 		}
 	}
-	e.n.cfg.Logger.Warn("the former raft state was set aside", "directory", aside)
-	if err := e.store.close(); err != nil {
-		return err
-	}
-	if err := e.open(); err != nil {
-		return err
-	}
-	e.empty.Store(true)
-	return e.settleIdentity(e.n.identity().Incarnation)
+	n.cfg.Logger.Warn("the former raft state was set aside", "directory", aside)
+	return nil
 }
 
 func (e *engine) removeSelf(ctx context.Context) (bool, error) {
@@ -219,6 +257,9 @@ func (e *engine) uncovered() (pending *snapstore.Stored, must bool, err error) {
 // the node does not have to do it with raft waiting. It is only worth the while:
 // a failure is no reason not to start.
 func (e *engine) pullAhead(ctx context.Context) {
+	if e.n.cfg.faults.lateStart {
+		return
+	}
 	for range 3 {
 		var leader *pb.StatusResponse
 		for _, st := range e.n.askPeers(ctx, e.n.peerAddresses()) {

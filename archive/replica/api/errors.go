@@ -28,6 +28,9 @@ var (
 	ErrDenied = errors.New("access denied")
 	// ErrBadRequest: the request breaks a rule that its message names.
 	ErrBadRequest = errors.New("bad request")
+	// ErrRemoved: the node is not a member any more. Set its directory aside, or
+	// start it with Rejoin.
+	ErrRemoved = errors.New("node was removed")
 	// ErrMembership: the change of members was refused; the message says why and
 	// what to do instead.
 	ErrMembership = errors.New("membership change refused")

@@ -74,6 +74,7 @@ var plainFaults = []struct {
 	{archive.ErrBehind, pb.Fault_KIND_BEHIND, connect.CodeUnavailable},
 	{archive.ErrCorrupt, pb.Fault_KIND_CORRUPT, connect.CodeDataLoss},
 	{ErrDenied, pb.Fault_KIND_DENIED, connect.CodeUnauthenticated},
+	{ErrRemoved, pb.Fault_KIND_REMOVED, connect.CodeFailedPrecondition},
 	{ErrMembership, pb.Fault_KIND_MEMBERSHIP, connect.CodeFailedPrecondition},
 	{ErrNotReady, pb.Fault_KIND_NOT_READY, connect.CodeUnavailable},
 	{ErrNoLeader, pb.Fault_KIND_NO_LEADER, connect.CodeUnavailable},

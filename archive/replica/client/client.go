@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -75,6 +76,9 @@ func (c *Client) Close() error {
 // that the outcome could not be learned before the context ended (repeat the
 // same fold), and api.ErrNoLeader that nothing was done for want of a leader.
 func (c *Client) Fold(ctx context.Context, stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record) (evtid.ID, error) {
+	if err := ctx.Err(); err != nil {
+		return evtid.ID{}, fmt.Errorf("client: fold into %s: %w: nothing was sent", stream, err)
+	}
 	if err := archive.CheckFold(stream, prev, records); err != nil {
 		return evtid.ID{}, err
 	}

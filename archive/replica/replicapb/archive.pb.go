@@ -43,6 +43,7 @@ const (
 	Fault_KIND_BAD_REQUEST     Fault_Kind = 11
 	Fault_KIND_MEMBERSHIP      Fault_Kind = 12
 	Fault_KIND_NO_LEADER       Fault_Kind = 13
+	Fault_KIND_REMOVED         Fault_Kind = 14
 )
 
 // Enum value maps for Fault_Kind.
@@ -62,6 +63,7 @@ var (
 		11: "KIND_BAD_REQUEST",
 		12: "KIND_MEMBERSHIP",
 		13: "KIND_NO_LEADER",
+		14: "KIND_REMOVED",
 	}
 	Fault_Kind_value = map[string]int32{
 		"KIND_UNSPECIFIED":     0,
@@ -78,6 +80,7 @@ var (
 		"KIND_BAD_REQUEST":     11,
 		"KIND_MEMBERSHIP":      12,
 		"KIND_NO_LEADER":       13,
+		"KIND_REMOVED":         14,
 	}
 )
 
@@ -1533,9 +1536,12 @@ type JoinRequest struct {
 	Id      string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	Address string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`
 	// False asks to stay a non-voter.
-	Voter         bool   `protobuf:"varint,3,opt,name=voter,proto3" json:"voter,omitempty"`
-	AppliedIndex  uint64 `protobuf:"varint,4,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
-	Forwarded     bool   `protobuf:"varint,5,opt,name=forwarded,proto3" json:"forwarded,omitempty"`
+	Voter        bool   `protobuf:"varint,3,opt,name=voter,proto3" json:"voter,omitempty"`
+	AppliedIndex uint64 `protobuf:"varint,4,opt,name=applied_index,json=appliedIndex,proto3" json:"applied_index,omitempty"`
+	Forwarded    bool   `protobuf:"varint,5,opt,name=forwarded,proto3" json:"forwarded,omitempty"`
+	// True when the node has been a member: once removed it is not let in again
+	// by its own request.
+	Known         bool `protobuf:"varint,6,opt,name=known,proto3" json:"known,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1601,6 +1607,13 @@ func (x *JoinRequest) GetAppliedIndex() uint64 {
 func (x *JoinRequest) GetForwarded() bool {
 	if x != nil {
 		return x.Forwarded
+	}
+	return false
+}
+
+func (x *JoinRequest) GetKnown() bool {
+	if x != nil {
+		return x.Known
 	}
 	return false
 }
@@ -2092,13 +2105,14 @@ const file_archive_proto_rawDesc = "" +
 	"\x02ok\x18\x02 \x01(\bR\x02ok\x12\x16\n" +
 	"\x06detail\x18\x03 \x01(\tR\x06detail\x12\x18\n" +
 	"\acommits\x18\x04 \x01(\x04R\acommits\x12\x18\n" +
-	"\arecords\x18\x05 \x01(\x04R\arecords\"\x90\x01\n" +
+	"\arecords\x18\x05 \x01(\x04R\arecords\"\xa6\x01\n" +
 	"\vJoinRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
 	"\x05voter\x18\x03 \x01(\bR\x05voter\x12#\n" +
 	"\rapplied_index\x18\x04 \x01(\x04R\fappliedIndex\x12\x1c\n" +
-	"\tforwarded\x18\x05 \x01(\bR\tforwarded\"Y\n" +
+	"\tforwarded\x18\x05 \x01(\bR\tforwarded\x12\x14\n" +
+	"\x05known\x18\x06 \x01(\bR\x05known\"Y\n" +
 	"\fJoinResponse\x12\x12\n" +
 	"\x04done\x18\x01 \x01(\bR\x04done\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12!\n" +
@@ -2112,7 +2126,7 @@ const file_archive_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1c\n" +
 	"\tforwarded\x18\x02 \x01(\bR\tforwarded\"/\n" +
 	"\x10TransferResponse\x12\x1b\n" +
-	"\tleader_id\x18\x01 \x01(\tR\bleaderId\"\xf6\x04\n" +
+	"\tleader_id\x18\x01 \x01(\tR\bleaderId\"\x88\x05\n" +
 	"\x05Fault\x121\n" +
 	"\x04kind\x18\x01 \x01(\x0e2\x1d.evtlog.archive.v1.Fault.KindR\x04kind\x121\n" +
 	"\x06stream\x18\x02 \x01(\v2\x19.evtlog.archive.v1.StreamR\x06stream\x12\x12\n" +
@@ -2125,7 +2139,7 @@ const file_archive_proto_rawDesc = "" +
 	"\x04ours\x18\t \x01(\tR\x04ours\x12\x16\n" +
 	"\x06theirs\x18\n" +
 	" \x01(\tR\x06theirs\x12\x18\n" +
-	"\amessage\x18\v \x01(\tR\amessage\"\xa0\x02\n" +
+	"\amessage\x18\v \x01(\tR\amessage\"\xb2\x02\n" +
 	"\x04Kind\x12\x14\n" +
 	"\x10KIND_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rKIND_CONFLICT\x10\x01\x12\x11\n" +
@@ -2141,7 +2155,8 @@ const file_archive_proto_rawDesc = "" +
 	"\x12\x14\n" +
 	"\x10KIND_BAD_REQUEST\x10\v\x12\x13\n" +
 	"\x0fKIND_MEMBERSHIP\x10\f\x12\x12\n" +
-	"\x0eKIND_NO_LEADER\x10\r2\xa7\x06\n" +
+	"\x0eKIND_NO_LEADER\x10\r\x12\x10\n" +
+	"\fKIND_REMOVED\x10\x0e2\xa7\x06\n" +
 	"\x0eArchiveService\x12G\n" +
 	"\x04Fold\x12\x1e.evtlog.archive.v1.FoldRequest\x1a\x1f.evtlog.archive.v1.FoldResponse\x12V\n" +
 	"\tWatermark\x12#.evtlog.archive.v1.WatermarkRequest\x1a$.evtlog.archive.v1.WatermarkResponse\x12I\n" +
