@@ -1,0 +1,41 @@
+// Package publisher is the single writer of a stream: it gives each record its
+// id, appends it, and answers with what became of it.
+//
+// # Order
+//
+// One goroutine, the pump, takes records from a queue, mints an id for each at
+// the moment it encodes it, and sends them over one connection. So the order of
+// the stream, of the ids and of minting is one order; an append that begins
+// after another one has returned comes behind it.
+//
+// Everything that waits goes out in one flush of at most Config.MaxBatch records
+// and about 1 MiB. Two flushes are on their way at most: while the server works
+// on one the next is encoded. No timer is involved; a lone append goes out at
+// once.
+//
+// # Memory
+//
+// Records that wait or are on their way are charged their names and values, plus
+// RecordOverhead each and FieldOverhead for each field, and all of them together
+// stay within Config.MaxQueuedBytes. Beside that the publisher holds two encoded
+// flushes (twice 1 MiB, or the largest record when that is more) and, for each
+// call that waits for room, less than 512 bytes until its context ends.
+//
+// # Outcomes
+//
+// Each append is committed, rejected or uncertain. When a connection is lost,
+// the records on their way are settled on a new one before anything else is
+// sent: an id that the stream or the archive holds with the same fields is
+// committed; one that is absent below the top is rejected; one that is absent
+// above the top is sent again, under the same id. A record can therefore never
+// be written twice, whatever answer was lost. A caller whose context ends before
+// that gets an *evtlog.UncertainError with the id; the settlement goes on, and
+// Resolve answers.
+//
+// Without an archive one case stays open: when retention has trimmed past the id
+// meanwhile, nobody can tell whether it was there.
+//
+// No attempt is made to kill the lost connection on the server by its client id:
+// after a restart of the server the same number belongs to somebody else, and
+// the rules above do not need it.
+package publisher

@@ -1,0 +1,59 @@
+package publisher
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// Why an outcome is not, or not yet, a commit. They are wrapped by the typed
+// errors of package evtlog.
+var (
+	errAbsent    = errors.New("it is neither in the stream nor in the archive, and a later record stands above it")
+	errTrimmed   = errors.New("the stream was trimmed past it and there is no archive to ask")
+	errNotYet    = errors.New("it is not in the stream, and nothing later is: a command on its way may still bring it; ask again after a later append")
+	errStopping  = errors.New("the publisher stopped before the outcome was known")
+	errOtherBody = errors.New("the stream holds another record at this id")
+)
+
+// BatchError is an AppendBatch of which not every record is committed. The
+// receipts say which.
+type BatchError struct {
+	Stream evtlog.StreamName
+	// Failed of Total records are not committed.
+	Failed, Total int
+	// Err is the error of the first of them.
+	Err error
+}
+
+// Error implements error.
+func (e *BatchError) Error() string {
+	return fmt.Sprintf("publisher: %d of %d records for %s are not committed, see the receipts; the first: %v", e.Failed, e.Total, e.Stream, e.Err)
+}
+
+// Unwrap returns the first error.
+func (e *BatchError) Unwrap() error { return e.Err }
+
+// overloaded is a request that was withdrawn before anything was written.
+func overloaded(stream evtlog.StreamName, ctx context.Context) error {
+	return fmt.Errorf("publisher: append to %s: %w: nothing was written before the caller's context ended: %w", stream, evtlog.ErrOverloaded, context.Cause(ctx))
+}
+
+// refused is a request that failed without an id: nothing was written.
+func refused(stream evtlog.StreamName, err error) error {
+	return fmt.Errorf("publisher: append to %s refused, nothing was written: %w", stream, err)
+}
+
+// isLost reports whether an answer leaves the outcome of an append open: all but
+// a refusal by the server.
+func isLost(err error) bool {
+	var server *redislog.ServerError
+	var conn *redislog.ConnError
+	if errors.As(err, &conn) {
+		return true
+	}
+	return !errors.As(err, &server) && !errors.Is(err, evtlog.ErrNonMonotonic)
+}

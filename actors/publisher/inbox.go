@@ -1,0 +1,240 @@
+package publisher
+
+import (
+	"container/list"
+	"context"
+	"sync"
+
+	"github.com/evtlog/evtlog"
+)
+
+// inbox is the bounded queue in front of the pump: first in, first out, charged
+// in bytes from the moment a request is admitted until its records are settled.
+// Requests that find no room wait for it in order, each in its caller's
+// goroutine.
+type inbox struct {
+	stream evtlog.StreamName
+	limit  int
+	// wake tells the parked pump that there is something to take.
+	wake chan struct{}
+
+	mu         sync.Mutex
+	head, tail *request
+	queued     int // records not taken
+	used       int // bytes charged
+	waiters    list.List
+	parked     bool
+	closed     error
+}
+
+// waiter is a caller for whose request there was no room.
+type waiter struct {
+	cost    int
+	granted bool
+	wake    chan struct{}
+}
+
+func newInbox(stream evtlog.StreamName, limit int) *inbox {
+	return &inbox{stream: stream, limit: limit, wake: make(chan struct{}, 1)}
+}
+
+// put admits a request, waiting for room until ctx ends. After an error the
+// request is not in the queue.
+func (q *inbox) put(ctx context.Context, r *request) error {
+	if ctx.Err() != nil {
+		return overloaded(q.stream, ctx)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed == nil && (q.waiters.Len() > 0 || q.used+r.cost > q.limit) {
+		if err := q.await(ctx, r.cost); err != nil {
+			return err
+		}
+	} else {
+		q.used += r.cost
+	}
+	if q.closed != nil {
+		q.refund(r.cost)
+		return refused(q.stream, q.closed)
+	}
+	q.link(r)
+	return nil
+}
+
+// await returns nil when cost has been charged, or the inbox was closed. q.mu is
+// held before and after.
+func (q *inbox) await(ctx context.Context, cost int) error {
+	w := &waiter{cost: cost, wake: make(chan struct{})}
+	place := q.waiters.PushBack(w)
+	q.mu.Unlock()
+	var err error
+	select {
+	case <-w.wake:
+	case <-ctx.Done():
+		err = overloaded(q.stream, ctx)
+	}
+	q.mu.Lock()
+	if err == nil {
+		return nil
+	}
+	if w.granted {
+		q.refund(cost)
+		return err
+	}
+	q.waiters.Remove(place)
+	q.grant()
+	return err
+}
+
+// refund gives back what was charged. q.mu is held.
+func (q *inbox) refund(cost int) {
+	q.used -= cost
+	q.grant()
+}
+
+// grant admits those who wait, in order, as far as there is room. A closed inbox
+// lets all of them go on to learn that. q.mu is held.
+func (q *inbox) grant() {
+	for q.waiters.Len() > 0 {
+		w := q.waiters.Front().Value.(*waiter)
+		if q.closed == nil && q.used+w.cost > q.limit {
+			return
+		}
+		q.waiters.Remove(q.waiters.Front())
+		q.used += w.cost
+		w.granted = true
+		close(w.wake)
+	}
+}
+
+// link appends a request. q.mu is held.
+func (q *inbox) link(r *request) {
+	r.prev, r.next, r.linked = q.tail, nil, true
+	if q.tail == nil {
+		q.head = r
+	} else {
+		q.tail.next = r
+	}
+	q.tail = r
+	q.queued += len(r.items)
+	if q.parked {
+		q.parked = false
+		q.wake <- struct{}{}
+	}
+}
+
+// unlink removes a request. q.mu is held.
+func (q *inbox) unlink(r *request) {
+	if r.prev == nil {
+		q.head = r.next
+	} else {
+		r.prev.next = r.next
+	}
+	if r.next == nil {
+		q.tail = r.prev
+	} else {
+		r.next.prev = r.prev
+	}
+	r.prev, r.next, r.linked = nil, nil, false
+}
+
+// take moves up to n records and about size bytes, at least one record, to the
+// end of into. A batch that does not fit keeps its place for the rest.
+func (q *inbox) take(into []*item, n, size int) []*item {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.head != nil && n > 0 {
+		r := q.head
+		for ; r.taken < len(r.items) && n > 0; r.taken++ {
+			it := &r.items[r.taken]
+			if size -= it.size; size < 0 && len(into) > 0 {
+				return into
+			}
+			into = append(into, it)
+			n--
+			q.queued--
+		}
+		if r.taken == len(r.items) {
+			q.unlink(r)
+		}
+	}
+	return into
+}
+
+// withdraw takes a request out of the queue and returns its first item that was
+// never taken, the number of items when there is none.
+func (q *inbox) withdraw(r *request) int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !r.linked {
+		return len(r.items)
+	}
+	q.unlink(r)
+	for i := r.taken; i < len(r.items); i++ {
+		q.queued--
+		q.used -= r.items[i].cost
+	}
+	q.grant()
+	return r.taken
+}
+
+// release gives back what settled records were charged.
+func (q *inbox) release(cost int) {
+	if cost == 0 {
+		return
+	}
+	q.mu.Lock()
+	q.refund(cost)
+	q.mu.Unlock()
+}
+
+// park reports that the pump is about to wait on wake. It is false when there is
+// something to take, or nothing will ever come because the inbox is closed.
+func (q *inbox) park() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.head != nil || q.closed != nil {
+		return false
+	}
+	q.parked = true
+	return true
+}
+
+// unpark takes the announcement back, with a wake that may have come meanwhile.
+func (q *inbox) unpark() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.parked = false
+	select {
+	case <-q.wake:
+	default:
+	}
+}
+
+func (q *inbox) empty() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.head == nil
+}
+
+// close refuses everything from now on with err. What is queued stays.
+func (q *inbox) close(err error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed == nil {
+		q.closed = err
+		q.grant()
+	}
+}
+
+func (q *inbox) reopen() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = nil
+}
+
+func (q *inbox) depth() (records, bytes int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.queued, q.used
+}

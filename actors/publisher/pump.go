@@ -1,0 +1,344 @@
+package publisher
+
+import (
+	"context"
+	"time"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/actors/supervise"
+	"github.com/evtlog/evtlog/evtid"
+)
+
+const (
+	// maxFlying is the number of flushes on their way: while the server works on
+	// one, the next is being encoded.
+	maxFlying = 2
+	// maxFlushBytes bounds the records of a flush, but for a single larger one.
+	maxFlushBytes = 1 << 20
+	// stopPatience bounds the work after a stop was asked for, and lastTry the
+	// attempt to settle what is open then. Together they are below the
+	// supervisor's time-out, so that what is open ends with a typed error.
+	stopPatience = 5 * time.Second
+	lastTry      = 3 * time.Second
+)
+
+// pump is the one goroutine that writes: it mints, encodes, flushes, and reads
+// the answers. Its state outlives a panic, so that the next incarnation settles
+// what the former had on its way.
+type pump struct {
+	p *Publisher
+	w writer
+
+	// flying are the flushes without all their answers, oldest first; spare are
+	// batches to use again.
+	flying, spare []*batch
+	// unsettled are the records whose answers were lost, in id order. Nothing new
+	// is sent before it is empty.
+	unsettled []*item
+	// pubs are announcements of committed records that go with the next flush.
+	pubs announcements
+
+	// connected is true once the stream's top has been read; known is the newest
+	// record known to be in the log, minted the newest id made.
+	connected     bool
+	known, minted evtid.ID
+	// above, when set, is an id that new ones must be above but are not yet.
+	above evtid.ID
+	// second is true while a second writer has been reported and nothing was
+	// committed since.
+	second bool
+	// attempts counts connections since the last committed append.
+	attempts int
+	turn     turn
+	// trouble is what was last reported to the supervisor; refusing is true when
+	// it was a refusal, which only a commit ends.
+	trouble  error
+	refusing bool
+}
+
+// batch is one flush: announcements first, then records, then a WAIT. A record
+// that was delivered leaves a nil.
+type batch struct {
+	publishes int
+	items     []*item
+}
+
+// run is one incarnation.
+func (u *pump) run(ctx context.Context, ready func()) error {
+	u.p.inbox.reopen()
+	detach := context.AfterFunc(ctx, func() { u.p.inbox.close(evtlog.ErrStopped) })
+	defer detach()
+	defer u.hangUp()
+	u.adopt()
+	for {
+		if err := u.connect(ctx, ready); err != nil {
+			return u.end(ctx, err)
+		}
+		lost := u.serve(ctx)
+		if lost == nil {
+			return u.end(ctx, nil)
+		}
+		u.lose(ctx, lost)
+	}
+}
+
+// adopt makes what a former incarnation left on its way subject to settlement.
+func (u *pump) adopt() {
+	u.ground()
+	u.trouble, u.refusing = nil, false
+}
+
+// serve works until the connection is lost, which it returns, or until ctx has
+// ended and what was queued is done or stopPatience over.
+func (u *pump) serve(ctx context.Context) error {
+	var deadline time.Time
+	for {
+		if ctx.Err() != nil {
+			u.p.inbox.close(evtlog.ErrStopped)
+			if deadline.IsZero() {
+				deadline = time.Now().Add(stopPatience)
+			} else if time.Now().After(deadline) {
+				return nil
+			}
+		}
+		for len(u.flying) < maxFlying && u.hasWork() {
+			if err := u.send(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case len(u.flying) > 0:
+			if err := u.receive(ctx); err != nil {
+				return err
+			}
+		case u.hasWork():
+		case u.p.inbox.park():
+			select {
+			case <-u.p.inbox.wake:
+			case <-ctx.Done():
+				u.p.inbox.unpark()
+			}
+		case ctx.Err() != nil && u.p.inbox.empty():
+			return nil
+		}
+	}
+}
+
+func (u *pump) hasWork() bool { return len(u.pubs.ends) > 0 || !u.p.inbox.empty() }
+
+// send encodes and flushes one batch. The batch counts as flying before its
+// first id is minted, so that nothing is forgotten whatever happens.
+func (u *pump) send() error {
+	b := u.newBatch()
+	u.flying = append(u.flying, b)
+	b.publishes = u.pubs.encode(u.w)
+	taken := u.p.inbox.take(b.items, u.p.cfg.MaxBatch, maxFlushBytes)
+	if !u.rise(taken) {
+		taken = nil
+	}
+	for _, it := range taken {
+		u.mint(b, it)
+	}
+	u.turn.release(u.p)
+	if b.publishes == 0 && len(b.items) == 0 {
+		u.flying = u.flying[:len(u.flying)-1]
+		u.spare = append(u.spare, b)
+		return nil
+	}
+	if len(b.items) > 0 {
+		u.p.stats.batches.Add(1)
+		if u.p.cfg.Replicas > 0 {
+			u.w.Wait(u.p.cfg.Replicas, u.p.cfg.ReplicaTimeout)
+		}
+	}
+	return u.w.Flush()
+}
+
+// mint gives a record its id, at this moment, and encodes it.
+func (u *pump) mint(b *batch, it *item) {
+	cost := it.cost
+	if !u.p.claim(it) {
+		u.turn.freed += cost
+		return
+	}
+	u.minted = it.id
+	b.items = append(b.items, it)
+	u.w.Append(it.id, it.fields)
+}
+
+func (u *pump) newBatch() *batch {
+	if n := len(u.spare); n > 0 {
+		b := u.spare[n-1]
+		u.spare = u.spare[:n-1]
+		*b = batch{items: b.items[:0]}
+		return b
+	}
+	return &batch{}
+}
+
+// rise makes sure that new ids are above what is known of the stream. While the
+// clock does not allow it, the records are refused without asking the server.
+func (u *pump) rise(taken []*item) bool {
+	if u.above.IsZero() {
+		return true
+	}
+	err := u.p.minter.Seed(u.above)
+	if err == nil {
+		u.above = evtid.ID{}
+		return true
+	}
+	for _, it := range taken {
+		u.refuse(it, refused(u.p.name, err))
+	}
+	return false
+}
+
+// receive reads all answers of the oldest flush and delivers them.
+func (u *pump) receive(ctx context.Context) error {
+	b := u.flying[0]
+	for ; b.publishes > 0; b.publishes-- {
+		if err := u.published(); err != nil {
+			return err
+		}
+	}
+	foreign := false
+	for i, it := range b.items {
+		err := u.w.ReceiveAppend(it.id)
+		switch {
+		case err == nil && u.p.cfg.Replicas == 0:
+			// Nothing more to wait for: the caller has its receipt at once.
+			b.items[i] = nil
+			u.commit(it, 0)
+		case err == nil:
+		case isLost(err):
+			return err
+		case isForeign(err):
+			it.verdict, foreign = err, true
+		default:
+			b.items[i] = nil
+			u.refuse(it, &evtlog.RejectedError{Stream: u.p.name, ID: it.id, Err: err})
+		}
+	}
+	u.p.stats.lastReply.Store(time.Now().UnixNano())
+	if err := u.deliverRest(ctx, b, foreign); err != nil {
+		return err
+	}
+	u.flying = u.flying[:copy(u.flying, u.flying[1:])]
+	u.spare = append(u.spare, b)
+	u.afterTurn(ctx)
+	return nil
+}
+
+// deliverRest delivers what had to wait for all answers of the flush: commits for
+// the replicas, refusals by a second writer for the stream's top.
+func (u *pump) deliverRest(ctx context.Context, b *batch, foreign bool) error {
+	acked := 0
+	if u.p.cfg.Replicas > 0 && len(b.items) > 0 {
+		n, err := u.w.ReceiveInt()
+		if err != nil && isLost(err) {
+			return err
+		}
+		acked = int(n)
+	}
+	var top evtid.ID
+	var unknown error
+	if foreign {
+		top, unknown = u.meetSecondWriter(ctx, b)
+	}
+	for i, it := range b.items {
+		if it == nil {
+			continue
+		}
+		b.items[i] = nil
+		if it.verdict == nil {
+			u.commit(it, acked)
+		} else {
+			u.refuse(it, &evtlog.NonMonotonicError{Stream: u.p.name, ID: it.id, Top: top})
+		}
+	}
+	// Without the top the next id would be refused as well: connect anew, which
+	// reads it.
+	return unknown
+}
+
+// meetSecondWriter reads the top once for all refusals of a flush, and makes
+// later ids rise above it: the next append succeeds, unless the other one is
+// faster again.
+func (u *pump) meetSecondWriter(ctx context.Context, b *batch) (evtid.ID, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTry)
+	defer cancel()
+	top, err := u.p.stream.Last(ctx)
+	u.above, u.known = later(u.above, top), later(u.known, top)
+	for _, it := range b.items {
+		if it != nil && it.verdict != nil {
+			u.reportSecond(it.id, top)
+			break
+		}
+	}
+	return top, err
+}
+
+func (u *pump) reportSecond(id, top evtid.ID) {
+	if u.second {
+		return
+	}
+	u.second = true
+	u.p.cfg.Logger.Error("a second writer appends to the stream", "stream", u.p.name, "id", id, "top", top, "top_node", top.Node())
+	u.p.cfg.Observer.Emit(evtlog.SecondWriter{Stream: u.p.name, ID: id, Top: top})
+}
+
+// published reads the answer to an announcement. A refusal costs only that
+// announcement.
+func (u *pump) published() error {
+	_, err := u.w.ReceiveInt()
+	switch {
+	case err == nil:
+		u.p.stats.announced.Add(1)
+	case isLost(err):
+		return err
+	default:
+		u.p.cfg.Logger.Warn("announcement refused", "stream", u.p.name, "error", err)
+	}
+	return nil
+}
+
+// ground moves what is flying to the records to settle.
+func (u *pump) ground() {
+	for _, b := range u.flying {
+		for _, it := range b.items {
+			if it != nil {
+				it.verdict = nil
+				u.unsettled = append(u.unsettled, it)
+			}
+		}
+		u.spare = append(u.spare, b)
+	}
+	u.flying = u.flying[:0]
+	u.p.stats.unsettled.Store(int64(len(u.unsettled)))
+}
+
+// lose drops the connection. Its answers will never come.
+func (u *pump) lose(ctx context.Context, err error) {
+	u.hangUp()
+	u.ground()
+	u.turn.release(u.p)
+	u.p.stats.reconnects.Add(1)
+	u.p.cfg.Logger.Warn("append connection lost", "stream", u.p.name, "unsettled", len(u.unsettled), "error", err)
+	u.report(ctx, err)
+}
+
+func (u *pump) hangUp() {
+	if u.w != nil {
+		_ = u.w.Close()
+		u.w = nil
+	}
+}
+
+// report tells the supervisor about the first of a series of equal conditions.
+func (u *pump) report(ctx context.Context, err error) {
+	if (err == nil) == (u.trouble == nil) {
+		return
+	}
+	u.trouble = err
+	supervise.Report(ctx, err)
+}

@@ -1,0 +1,228 @@
+package publisher
+
+import (
+	"context"
+	"sync"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/evtid"
+)
+
+// item is one record on its way.
+type item struct {
+	req    *request
+	fields []evtlog.Field
+	// cost is what the record is charged in the inbox, size what it takes in a
+	// flush.
+	cost, size int
+	// event and job are set for an announcement; fields then begin with them.
+	event, job string
+	announce   bool
+
+	// req.mu guards id, err and settled. The pump alone writes them while it has
+	// the item.
+	id      evtid.ID
+	err     error
+	settled bool
+
+	// verdict is the pump's note between an answer and its delivery: the server's
+	// refusal.
+	verdict error
+}
+
+// request is one call: one record, or a batch. It passes from the caller to the
+// pump and back.
+//
+// Whoever ends it recycles it. As long as the caller waits, that is the caller,
+// which is told through done. A caller whose context ends first marks the
+// request abandoned, and from then on it belongs to the pump: nothing is sent on
+// done, so a recycled request cannot be answered by its former life.
+type request struct {
+	// done gets one value when all items are settled and the caller still waits.
+	done chan struct{}
+
+	// The inbox guards these: place in the queue and the first item not taken.
+	prev, next *request
+	linked     bool
+	taken      int
+	cost       int
+
+	mu        sync.Mutex
+	items     []item
+	open      int
+	abandoned bool
+
+	// one and few are the storage of a single append.
+	one [1]item
+	few []evtlog.Field
+}
+
+// keepFields is the largest field storage that a recycled request keeps.
+const keepFields = 64
+
+func (p *Publisher) single(fields []evtlog.Field) *request {
+	r := p.newRequest()
+	r.few = append(r.few, fields...)
+	r.one[0].fields = r.few
+	return p.priced(r)
+}
+
+func (p *Publisher) announcement(event, job string, fields []evtlog.Field) *request {
+	r := p.newRequest()
+	r.few = append(append(r.few, evtlog.F("event", event), evtlog.F("job", job)), fields...)
+	r.one[0].fields, r.one[0].announce, r.one[0].event, r.one[0].job = r.few, true, event, job
+	return p.priced(r)
+}
+
+func (p *Publisher) newRequest() *request {
+	r, _ := p.requests.Get().(*request)
+	if r == nil {
+		r = &request{done: make(chan struct{}, 1)}
+	}
+	r.items = r.one[:]
+	return r
+}
+
+// batch copies all fields into one array: the caller may get its receipts, and
+// change its slices, while a record is still on its way.
+func (p *Publisher) batch(records [][]evtlog.Field) *request {
+	total := 0
+	for _, fields := range records {
+		total += len(fields)
+	}
+	all := make([]evtlog.Field, 0, total)
+	r := &request{done: make(chan struct{}, 1), items: make([]item, len(records))}
+	for i, fields := range records {
+		begin := len(all)
+		all = append(all, fields...)
+		r.items[i].fields = all[begin:len(all):len(all)]
+	}
+	return p.priced(r)
+}
+
+func (p *Publisher) priced(r *request) *request {
+	for i := range r.items {
+		it := &r.items[i]
+		it.req = r
+		it.size = evtlog.Size(it.fields)
+		it.cost = it.size + RecordOverhead + FieldOverhead*len(it.fields)
+		r.cost += it.cost
+	}
+	r.open = len(r.items)
+	return r
+}
+
+// recycle is called by the owner of a request that is settled as a whole. Only
+// single requests are kept.
+func (p *Publisher) recycle(r *request) {
+	if len(r.items) != 1 || &r.items[0] != &r.one[0] {
+		return
+	}
+	clear(r.few)
+	if r.few = r.few[:0]; cap(r.few) > keepFields {
+		r.few = nil
+	}
+	r.one[0] = item{}
+	r.items, r.taken, r.cost, r.open, r.abandoned = nil, 0, 0, 0, false
+	p.requests.Put(r)
+}
+
+// wait returns when every item is settled, or when ctx ends. In the first case
+// the request belongs to the caller again. In the second the outcome of what is
+// still open has been left to the pump, and left is what was known at that
+// moment.
+func (p *Publisher) wait(ctx context.Context, r *request) (left []Receipt) {
+	if ctx.Done() == nil {
+		<-r.done
+		return nil
+	}
+	select {
+	case <-r.done:
+		return nil
+	case <-ctx.Done():
+		return p.leave(ctx, r)
+	}
+}
+
+// leave gives up a request. What the pump has not taken is withdrawn; what it
+// has taken but not minted it will drop; what is minted is uncertain.
+func (p *Publisher) leave(ctx context.Context, r *request) []Receipt {
+	first := p.inbox.withdraw(r)
+	r.mu.Lock()
+	if r.open == 0 {
+		r.mu.Unlock()
+		<-r.done
+		return nil
+	}
+	for i := first; i < len(r.items); i++ {
+		r.items[i].err, r.items[i].settled = overloaded(p.name, ctx), true
+		r.open--
+	}
+	if r.open == 0 {
+		// The pump has nothing of it any more, and has not been the one to end it.
+		r.mu.Unlock()
+		return nil
+	}
+	r.abandoned = true
+	left := make([]Receipt, len(r.items))
+	for i := range r.items {
+		left[i] = p.receiptNow(ctx, &r.items[i])
+	}
+	r.mu.Unlock()
+	return left
+}
+
+// receiptNow is the receipt of an item at the moment its caller leaves. r.mu is
+// held.
+func (p *Publisher) receiptNow(ctx context.Context, it *item) Receipt {
+	switch {
+	case it.settled:
+		return Receipt{ID: it.id, Err: it.err}
+	case it.id.IsZero():
+		return Receipt{Err: overloaded(p.name, ctx)}
+	}
+	p.outcomes.expect(it.id)
+	p.stats.uncertain.Add(1)
+	return Receipt{ID: it.id, Err: &evtlog.UncertainError{Stream: p.name, ID: it.id, Err: context.Cause(ctx)}}
+}
+
+// settle records the outcome of an item that the pump holds. The item must not
+// be touched afterwards.
+func (p *Publisher) settle(it *item, err error) {
+	r := it.req
+	r.mu.Lock()
+	it.err, it.settled = err, true
+	r.open--
+	open, abandoned, id := r.open, r.abandoned, it.id
+	r.mu.Unlock()
+	if abandoned && !id.IsZero() {
+		p.outcomes.settle(id, err)
+	}
+	switch {
+	case open > 0:
+	case abandoned:
+		p.recycle(r)
+	default:
+		r.done <- struct{}{}
+	}
+}
+
+// claim mints the id of an item, unless its caller has left: then nothing is
+// written. A failed mint is the item's outcome.
+func (p *Publisher) claim(it *item) bool {
+	r := it.req
+	r.mu.Lock()
+	if r.abandoned {
+		r.mu.Unlock()
+		p.settle(it, evtlog.ErrOverloaded)
+		return false
+	}
+	id, err := p.minter.Mint()
+	it.id = id
+	r.mu.Unlock()
+	if err != nil {
+		p.settle(it, refused(p.name, err))
+		return false
+	}
+	return true
+}
