@@ -52,6 +52,9 @@ type Config struct {
 	ReplicaTimeout time.Duration
 	// Now returns the current Unix millisecond. nil means the system clock.
 	Now func() int64
+	// OnCommit is called after each flush that committed records, from the
+	// publisher's goroutine: it returns at once. nil is not called.
+	OnCommit func()
 	// Observer receives evtlog.SecondWriter and evtlog.Lost. nil is none.
 	Observer evtlog.Observer
 	// Logger is where connections and refusals are told. nil discards.

@@ -63,10 +63,8 @@ func (u *pump) abandon(it *item, cause error) {
 func (u *pump) afterTurn(ctx context.Context) {
 	t := u.turn
 	u.turn.release(u.p)
-	if t.committed > 0 {
-		if f := u.p.onCommit.Load(); f != nil {
-			(*f)()
-		}
+	if t.committed > 0 && u.p.cfg.OnCommit != nil {
+		u.p.cfg.OnCommit()
 	}
 	switch {
 	case t.refusal != nil:

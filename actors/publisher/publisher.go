@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/actors/supervise"
@@ -29,7 +28,6 @@ type Publisher struct {
 	outcomes outcomes
 	stats    counters
 	requests sync.Pool
-	onCommit atomic.Pointer[func()]
 	// pump belongs to the one incarnation that runs. What it has on its way
 	// outlives a panic.
 	pump pump
@@ -87,16 +85,6 @@ func (p *Publisher) Spec() supervise.Spec {
 		New:   func() (supervise.Runner, error) { return supervise.RunFunc(p.pump.run), nil },
 		Depth: func() int { records, _ := p.inbox.depth(); return records },
 	}
-}
-
-// OnCommit sets a function that is called after each flush that committed
-// records, from the publisher's goroutine: it returns at once. nil removes it.
-func (p *Publisher) OnCommit(f func()) {
-	if f == nil {
-		p.onCommit.Store(nil)
-		return
-	}
-	p.onCommit.Store(&f)
 }
 
 // Append appends one record and returns its id. The fields keep their order and
