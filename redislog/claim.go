@@ -25,7 +25,7 @@ type Claimed struct {
 // AutoClaim sends the queued acknowledgements and takes over up to count entries
 // that have been idle for minIdle with any member. It counts as a delivery.
 // cursor is that of the step before, "" to begin: one call looks at ten times
-// count entries only, so it has to be kept until it is "0-0".
+// count entries only, so it has to be kept. "0-0" begins the next sweep.
 func (g *GroupReader) AutoClaim(minIdle time.Duration, cursor string, count int) (Claimed, error) {
 	return g.claimStep(minIdle, cursor, count, false)
 }
@@ -61,7 +61,7 @@ func (g *GroupReader) claimStep(minIdle time.Duration, cursor string, count int,
 }
 
 func (g *GroupReader) encodeClaim(minIdle time.Duration, cursor string, count int, justID bool) {
-	if cursor == "" {
+	if cursor == "" || cursor == "0-0" {
 		cursor = "0"
 	}
 	words := 8
