@@ -33,6 +33,10 @@ func (l *Log) topOf(reply any) (evtid.ID, error) {
 	if err != nil {
 		return evtid.ID{}, l.odd("XINFO STREAM", "no last-generated-id")
 	}
+	if top == "" {
+		// What miniredis says of a stream that was only ever made.
+		return evtid.ID{}, nil
+	}
 	id, err := floorPosition(top)
 	if err != nil {
 		return evtid.ID{}, l.odd("XINFO STREAM", err.Error())

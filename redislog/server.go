@@ -124,27 +124,37 @@ func (c *Client) Streams(ctx context.Context, queue string) ([]string, error) {
 		return nil, err
 	}
 	prefix := "emq:{" + queue + "}:stream:"
-	pattern := escapeGlob(prefix) + "*"
+	keys, err := c.scan(ctx, escapeGlob(prefix)+"*", "TYPE", "stream")
+	if err != nil {
+		return nil, err
+	}
 	var names []string
+	for _, key := range keys {
+		name := strings.TrimPrefix(key, prefix)
+		if _, err := keyspace.NewStream(queue, name); err == nil {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
+// scan lists the keys that match a pattern, in order and each once.
+func (c *Client) scan(ctx context.Context, pattern string, filter ...any) ([]string, error) {
+	var found []string
 	for cursor := "0"; ; {
-		reply, err := c.do(ctx, "SCAN "+queue, command{"SCAN", cursor, "MATCH", pattern, "COUNT", 1000, "TYPE", "stream"})
+		reply, err := c.do(ctx, "SCAN "+pattern, append(command{"SCAN", cursor, "MATCH", pattern, "COUNT", 1000}, filter...))
 		if err != nil {
 			return nil, err
 		}
 		parts, err := redis.Values(reply, nil)
 		if err != nil || len(parts) != 2 {
-			return nil, &ConnError{Op: "SCAN " + queue, Addr: c.ep.addr, Err: protocolError("not a cursor and keys")}
+			return nil, &ConnError{Op: "SCAN " + pattern, Addr: c.ep.addr, Err: protocolError("not a cursor and keys")}
 		}
 		keys, _ := redis.Strings(parts[1], nil)
-		for _, key := range keys {
-			name := strings.TrimPrefix(key, prefix)
-			if _, err := keyspace.NewStream(queue, name); err == nil {
-				names = append(names, name)
-			}
-		}
+		found = append(found, keys...)
 		if cursor, _ = redis.String(parts[0], nil); cursor == "0" || cursor == "" {
-			slices.Sort(names)
-			return slices.Compact(names), nil
+			slices.Sort(found)
+			return slices.Compact(found), nil
 		}
 	}
 }

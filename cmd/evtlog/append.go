@@ -1,0 +1,209 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/keyspace"
+	"github.com/evtlog/evtlog/runtime"
+)
+
+// cliNode is the node number the command line writes under unless told
+// otherwise: the last one, which programs are least likely to use.
+const cliNode = evtid.MaxNode
+
+// appendBatch is the largest number of lines sent in one round trip.
+const appendBatch = 256
+
+func (a *app) appendCommand() *cobra.Command {
+	var (
+		where     streamFlags
+		node      int
+		maxRecord int
+		timeout   time.Duration
+	)
+	cmd := &cobra.Command{
+		Use:   "append --queue Q --stream S < events.jsonl",
+		Short: "Append JSON lines from standard input, printing one receipt per line",
+		Long: "Each line is a JSON object of scalars; its members become the fields of one\n" +
+			"record, in their order. One id per line is printed, in order. A line that is\n" +
+			"refused ends the command with its number; the lines before it are kept.\n\n" +
+			"A stream has one writer at a time: do not append to a stream that a running\n" +
+			"program writes.",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			stream, err := where.resolve()
+			if err != nil {
+				return err
+			}
+			return a.appendLines(cmd.Context(), stream, node, maxRecord, timeout)
+		},
+	}
+	where.add(cmd)
+	cmd.Flags().IntVar(&node, "node", cliNode, "node number to write under, 0..1023")
+	cmd.Flags().IntVar(&maxRecord, "max-record-bytes", evtlog.DefaultMaxRecordBytes, "largest record accepted")
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long one batch may take")
+	a.outputFlag(cmd, "id", "jsonl")
+	return cmd
+}
+
+func (a *app) appendLines(ctx context.Context, stream keyspace.Stream, node, maxRecord int, timeout time.Duration) (err error) {
+	rt, err := runtime.Start(ctx, runtime.Config{
+		Redis: a.redisConfig(), Node: node, MaxRecordBytes: maxRecord,
+		Streams: []runtime.Stream{{Queue: stream.Queue(), Name: stream.Name()}},
+	})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		defer cancel()
+		err = errors.Join(err, rt.Stop(stopCtx))
+	}()
+	log, err := rt.Stream(stream.Queue(), stream.Name())
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(a.out)
+	lines := readLines(ctx, a.in, maxRecord)
+	for {
+		batch, readErr := lines.next()
+		if err := a.appendOnce(ctx, log, batch, timeout, out); err != nil {
+			return errors.Join(err, out.Flush())
+		}
+		if err := out.Flush(); err != nil {
+			return fmt.Errorf("receipts: %w", err)
+		}
+		if readErr == io.EOF {
+			return nil
+		}
+		if readErr != nil {
+			return readErr
+		}
+	}
+}
+
+// appendOnce appends one batch and prints a receipt for each committed record.
+func (a *app) appendOnce(ctx context.Context, log *runtime.Log, batch []inputLine, timeout time.Duration, out *bufio.Writer) error {
+	if len(batch) == 0 {
+		return nil
+	}
+	records := make([][]evtlog.Field, len(batch))
+	for i, l := range batch {
+		records[i] = l.fields
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	receipts, err := log.AppendBatch(ctx, records)
+	for i, r := range receipts {
+		if r.Err != nil {
+			return &lineError{line: batch[i].number, err: r.Err}
+		}
+		if err := a.printReceipt(out, r.ID); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func (a *app) printReceipt(out *bufio.Writer, id evtid.ID) error {
+	format := "%s\n"
+	if a.output == "jsonl" {
+		format = "{\"id\":\"%s\"}\n"
+	}
+	_, err := fmt.Fprintf(out, format, id)
+	return err
+}
+
+// inputLine is one parsed line; number counts from 1.
+type inputLine struct {
+	number int
+	fields []evtlog.Field
+	err    error
+}
+
+// lineReader parses lines in a goroutine of its own, so that a batch takes what
+// is there without waiting for more.
+type lineReader struct {
+	lines <-chan inputLine
+}
+
+func readLines(ctx context.Context, in io.Reader, maxRecord int) *lineReader {
+	lines := make(chan inputLine, appendBatch)
+	go func() {
+		defer close(lines)
+		scan := bufio.NewScanner(in)
+		// A byte takes at most six in JSON; the rest is for punctuation.
+		scan.Buffer(make([]byte, 0, 64<<10), 8*maxRecord+64<<10)
+		number := 0
+		send := func(l inputLine) bool {
+			select {
+			case lines <- l:
+				return l.err == nil
+			case <-ctx.Done():
+				return false
+			}
+		}
+		for scan.Scan() {
+			number++
+			line := bytes.TrimSpace(scan.Bytes())
+			if len(line) == 0 {
+				continue
+			}
+			fields, err := parseFields(line)
+			if err == nil {
+				err = evtlog.CheckFields(fields, maxRecord)
+			}
+			if !send(inputLine{number: number, fields: fields, err: err}) {
+				return
+			}
+		}
+		if err := scan.Err(); err != nil {
+			send(inputLine{number: number + 1, err: err})
+		}
+	}()
+	return &lineReader{lines: lines}
+}
+
+// next returns what has been read, waiting for one line only when there is
+// none. The error is io.EOF behind the last line, or a *lineError; lines before
+// it are returned with it.
+func (r *lineReader) next() ([]inputLine, error) {
+	var batch []inputLine
+	for len(batch) < appendBatch {
+		l, open, ready := r.receive(len(batch) == 0)
+		if !ready {
+			return batch, nil
+		}
+		if !open {
+			return batch, io.EOF
+		}
+		if l.err != nil {
+			return batch, &lineError{line: l.number, err: l.err}
+		}
+		batch = append(batch, l)
+	}
+	return batch, nil
+}
+
+func (r *lineReader) receive(wait bool) (l inputLine, open, ready bool) {
+	if wait {
+		l, open = <-r.lines
+		return l, open, true
+	}
+	select {
+	case l, open = <-r.lines:
+		return l, open, true
+	default:
+		return l, false, false
+	}
+}

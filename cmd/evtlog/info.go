@@ -1,0 +1,207 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+func (a *app) streamCommand() *cobra.Command {
+	var where streamFlags
+	info := &cobra.Command{
+		Use:   "info --queue Q --stream S",
+		Short: "Length, ends and archive floor of a stream",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			v, err := a.loadStream(cmd, where)
+			if err != nil {
+				return err
+			}
+			return a.show(v, [][2]string{
+				{"stream", v.Queue + "/" + v.Stream},
+				{"length", fmt.Sprint(v.Length)},
+				{"first", idAndTime(v.First)},
+				{"newest", idAndTime(v.Newest)},
+				{"last generated", idAndTime(v.Last)},
+				{"archive floor", idAndTime(v.Floor)},
+				{"groups", fmt.Sprint(v.Groups)},
+			})
+		},
+	}
+	where.add(info)
+	a.outputFlag(info, "table", "json")
+	return group("stream", "Look at streams", info)
+}
+
+// streamView is what "stream info" shows. Absent ids are empty strings.
+type streamView struct {
+	Queue  string   `json:"queue"`
+	Stream string   `json:"stream"`
+	Length int64    `json:"length"`
+	First  evtid.ID `json:"first"`
+	Newest evtid.ID `json:"newest"`
+	Last   evtid.ID `json:"last_generated"`
+	Floor  evtid.ID `json:"archive_floor"`
+	Groups int64    `json:"groups"`
+}
+
+func (a *app) loadStream(cmd *cobra.Command, where streamFlags) (streamView, error) {
+	stream, err := where.resolve()
+	if err != nil {
+		return streamView{}, err
+	}
+	client, err := a.open(cmd.Context())
+	if err != nil {
+		return streamView{}, err
+	}
+	defer client.Close()
+	log := client.Log(stream)
+	info, err := log.Info(cmd.Context())
+	if err != nil {
+		return streamView{}, err
+	}
+	if !info.Exists {
+		return streamView{}, fmt.Errorf("stream %s: %w; it is made by the first append", stream, errNotFound)
+	}
+	// A page that ends before it begins reads the floor alone.
+	_, floor, err := log.Page(cmd.Context(), evtid.Max, evtid.Max, 1)
+	if err != nil {
+		return streamView{}, err
+	}
+	return streamView{
+		Queue: stream.Queue(), Stream: stream.Name(), Length: info.Length, First: info.First,
+		Newest: info.Newest, Last: info.Last, Floor: floor, Groups: info.Groups,
+	}, nil
+}
+
+func (a *app) groupCommand() *cobra.Command {
+	var where streamFlags
+	var name string
+	info := &cobra.Command{
+		Use:   "info --queue Q --stream S [--group G]",
+		Short: "Position, pending entries and members of the groups of a stream",
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			groups, err := a.loadGroups(cmd, where, name)
+			if err != nil {
+				return err
+			}
+			if a.output == "json" {
+				return a.json(groups)
+			}
+			return a.groupTable(groups)
+		},
+	}
+	where.add(info)
+	info.Flags().StringVar(&name, "group", "", "only this group")
+	a.outputFlag(info, "table", "json")
+	return group("group", "Look at consumer groups", info)
+}
+
+// groupView is what "group info" shows of one group.
+type groupView struct {
+	Group         string       `json:"group"`
+	Pending       int64        `json:"pending"`
+	LastDelivered evtid.ID     `json:"last_delivered"`
+	Skipped       int          `json:"skipped_ranges"`
+	Members       []memberView `json:"members"`
+}
+
+type memberView struct {
+	Name    string `json:"name"`
+	Pending int64  `json:"pending"`
+	IdleMS  int64  `json:"idle_ms"`
+}
+
+func (a *app) loadGroups(cmd *cobra.Command, where streamFlags, only string) ([]groupView, error) {
+	stream, err := where.resolve()
+	if err != nil {
+		return nil, err
+	}
+	client, err := a.open(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	log := client.Log(stream)
+	groups, err := log.Groups(cmd.Context())
+	if err != nil {
+		return nil, err
+	}
+	views := []groupView{}
+	for _, g := range groups {
+		if only != "" && g.Name != only {
+			continue
+		}
+		v, err := loadGroup(cmd, log, g)
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, v)
+	}
+	if only != "" && len(views) == 0 {
+		return nil, fmt.Errorf("group %s of stream %s: %w; it is made by its first consumer", only, stream, errNotFound)
+	}
+	return views, nil
+}
+
+func loadGroup(cmd *cobra.Command, log *redislog.Log, g redislog.GroupInfo) (groupView, error) {
+	members, err := log.Members(cmd.Context(), g.Name)
+	if err != nil {
+		return groupView{}, err
+	}
+	skipped, err := log.SkippedRanges(cmd.Context(), g.Name)
+	if err != nil {
+		return groupView{}, err
+	}
+	v := groupView{
+		Group: g.Name, Pending: g.Pending, LastDelivered: g.LastDelivered,
+		Skipped: len(skipped), Members: []memberView{},
+	}
+	for _, m := range members {
+		v.Members = append(v.Members, memberView{Name: m.Name, Pending: m.Pending, IdleMS: m.Idle.Milliseconds()})
+	}
+	return v, nil
+}
+
+func (a *app) groupTable(groups []groupView) error {
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "GROUP\tLAST DELIVERED\tPENDING\tSKIPPED RANGES\tMEMBERS")
+	for _, g := range groups {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\n", g.Group, idAndTime(g.LastDelivered), g.Pending, g.Skipped, len(g.Members))
+		for _, m := range g.Members {
+			fmt.Fprintf(w, "  %s\tidle %d ms\t%d\t\t\n", m.Name, m.IdleMS, m.Pending)
+		}
+	}
+	return w.Flush()
+}
+
+// show prints a value as JSON, or its rows as an aligned table.
+func (a *app) show(v any, rows [][2]string) error {
+	if a.output == "json" {
+		return a.json(v)
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	for _, r := range rows {
+		fmt.Fprintf(w, "%s\t%s\n", r[0], r[1])
+	}
+	return w.Flush()
+}
+
+func (a *app) json(v any) error {
+	enc := json.NewEncoder(a.out)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func idAndTime(id evtid.ID) string {
+	if id.IsZero() {
+		return "-"
+	}
+	return id.String() + " (" + id.Time().Format("2006-01-02 15:04:05.000") + ")"
+}

@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/archive"
+	"github.com/evtlog/evtlog/archive/volume"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/keyspace"
+)
+
+func (a *app) replayCommand() *cobra.Command {
+	var (
+		where    streamFlags
+		from, to string
+		path     string
+		w        evtlog.Window
+	)
+	cmd := &cobra.Command{
+		Use:   "replay --queue Q --stream S [--from T] [--to T]",
+		Short: "Read records back, by wall-clock window, from archive and live stream",
+		Long: "Prints the records of a window in mint order. --from and --to are instants\n" +
+			"(RFC 3339) or EVT ids; both ends are included. --archive joins a local archive\n" +
+			"file with the live stream.",
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			stream, err := where.resolve()
+			if err != nil {
+				return err
+			}
+			if err := parseWindow(&w, from, to); err != nil {
+				return usage(err)
+			}
+			return a.replay(cmd.Context(), stream, path, w)
+		},
+	}
+	where.add(cmd)
+	cmd.Flags().StringVar(&from, "from", "", "first instant or id (default: the oldest record)")
+	cmd.Flags().StringVar(&to, "to", "", "last instant or id (default: the newest record)")
+	cmd.Flags().IntVar(&w.Limit, "limit", 0, "largest number of records (0: all)")
+	cmd.Flags().BoolVar(&w.Reverse, "reverse", false, "newest first")
+	cmd.Flags().StringVar(&path, "archive", "", "local archive file to join")
+	a.outputFlag(cmd, "jsonl", "json", "table", "id")
+	return cmd
+}
+
+// parseWindow reads both ends, each an RFC 3339 instant or an EVT id.
+func parseWindow(w *evtlog.Window, from, to string) error {
+	if from != "" {
+		if id, err := evtid.Parse(from); err == nil {
+			w.After = id.Prev()
+		} else {
+			since, err := sinceInstant("from", from)
+			if err != nil {
+				return err
+			}
+			w.After = since.After
+		}
+	}
+	if to != "" {
+		if id, err := evtid.Parse(to); err == nil {
+			w.To = id
+		} else {
+			t, err := parseInstant("to", to)
+			if err != nil {
+				return err
+			}
+			until, err := evtlog.Between(time.UnixMilli(0), t)
+			if err != nil {
+				return err
+			}
+			if w.To = until.To; until.After == evtid.Max {
+				w.After = evtid.Max
+			}
+		}
+	}
+	return w.Check()
+}
+
+func sinceInstant(flag, s string) (evtlog.Window, error) {
+	t, err := parseInstant(flag, s)
+	if err != nil {
+		return evtlog.Window{}, err
+	}
+	return evtlog.Since(t)
+}
+
+func parseInstant(flag, s string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339Nano, s)
+	if err != nil {
+		return t, fmt.Errorf("--%s %q is neither an EVT id nor an RFC 3339 instant such as 2026-01-02T15:04:05Z", flag, s)
+	}
+	return t, nil
+}
+
+func (a *app) replay(ctx context.Context, stream keyspace.Stream, path string, w evtlog.Window) (err error) {
+	client, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	var joined archive.Archive
+	if path != "" {
+		// Opening would make a file that is not there.
+		if _, err := os.Stat(path); err != nil {
+			return fmt.Errorf("archive: %w", err)
+		}
+		store, err := volume.Open(path, volume.Options{})
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		joined = store
+	}
+	name := evtlog.StreamName{Queue: stream.Queue(), Name: stream.Name()}
+	reader := archive.NewReader(name, client.Log(stream), joined)
+	out := bufio.NewWriterSize(a.out, 64<<10)
+	p := &recordPrinter{format: a.output, out: out}
+	for r, err := range reader.Read(ctx, w) {
+		if err == nil {
+			err = p.print(r)
+		}
+		if err != nil {
+			return errors.Join(err, out.Flush())
+		}
+	}
+	return errors.Join(p.end(), out.Flush())
+}
+
+// recordPrinter writes records in one of the output formats as they come.
+type recordPrinter struct {
+	format string
+	out    *bufio.Writer
+	buf    []byte
+	n      int
+}
+
+func (p *recordPrinter) print(r evtlog.Record) (err error) {
+	p.buf = p.buf[:0]
+	switch p.format {
+	case "id":
+		p.buf = r.ID.AppendTo(p.buf)
+	case "table":
+		p.buf = fmt.Appendf(p.buf, "%s  %s  %-7s  %s", r.ID, r.ID.Time().Format("2006-01-02 15:04:05.000"), r.Source, fieldsText(r.Fields))
+	default:
+		if p.format == "json" {
+			p.buf = append(p.buf, separator(p.n)...)
+		}
+		p.buf, err = appendRecordJSON(p.buf, r)
+	}
+	if err != nil {
+		return err
+	}
+	if p.format != "json" {
+		p.buf = append(p.buf, '\n')
+	}
+	p.n++
+	_, err = p.out.Write(p.buf)
+	return err
+}
+
+func separator(n int) string {
+	if n == 0 {
+		return "[\n"
+	}
+	return ",\n"
+}
+
+func (p *recordPrinter) end() error {
+	if p.format != "json" {
+		return nil
+	}
+	text := "\n]\n"
+	if p.n == 0 {
+		text = "[]\n"
+	}
+	_, err := p.out.WriteString(text)
+	return err
+}
+
+func fieldsText(fields []evtlog.Field) string {
+	var b strings.Builder
+	for i, f := range fields {
+		if i > 0 {
+			b.WriteByte(' ')
+		}
+		fmt.Fprintf(&b, "%s=%q", f.Name, f.Value)
+	}
+	return b.String()
+}

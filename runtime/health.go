@@ -1,0 +1,136 @@
+package runtime
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/actors/streamconsumer"
+	"github.com/evtlog/evtlog/actors/supervise"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// drainPoll is the time between two looks at the groups while draining.
+const drainPoll = 20 * time.Millisecond
+
+// Health is the condition of the whole runtime at one moment.
+type Health struct {
+	// State is the worst of all components: Failed before Degraded before
+	// Starting before Ready.
+	State evtlog.State
+	// Components is the supervision tree, in start order.
+	Components []supervise.Node
+}
+
+// OK reports whether every component is ready.
+func (h Health) OK() bool { return h.State == evtlog.Ready }
+
+// Health returns the condition of all components.
+func (rt *Runtime) Health() Health {
+	tree := rt.system.Tree()
+	return Health{State: worst(tree), Components: tree}
+}
+
+// worst picks the state that an operator has to know of first.
+func worst(tree []supervise.Node) evtlog.State {
+	state, rank := evtlog.Ready, 0
+	for _, n := range tree {
+		if r := severity(n.State); r > rank {
+			state, rank = n.State, r
+		}
+	}
+	return state
+}
+
+func severity(s evtlog.State) int {
+	switch s {
+	case evtlog.Failed:
+		return 4
+	case evtlog.Stopped:
+		return 3
+	case evtlog.Degraded:
+		return 2
+	case evtlog.Starting:
+		return 1
+	}
+	return 0
+}
+
+// ConsumerStats are the counters of one consumer of this runtime.
+type ConsumerStats struct {
+	Stream evtlog.StreamName
+	Group  string
+	Name   string
+	streamconsumer.Stats
+}
+
+// Consumers returns the counters of all consumers, in the order configured.
+func (rt *Runtime) Consumers() []ConsumerStats {
+	out := make([]ConsumerStats, len(rt.consumers))
+	for i, m := range rt.consumers {
+		out[i] = ConsumerStats{Stream: nameOf(m.plan.key), Group: m.plan.Group, Name: m.plan.Name, Stats: m.actor.Stats()}
+	}
+	return out
+}
+
+// Drain waits until every group of this runtime's consumers has been given, and
+// has acknowledged, all that its stream holds. Stop appending first; what
+// handlers append while it waits is waited for as well. It ends early with
+// ctx's error, which names a group that is behind. To have everything in the
+// archive too, call Log.Sweep after it.
+func (rt *Runtime) Drain(ctx context.Context) error {
+	for {
+		behind, err := rt.behind(ctx)
+		if err != nil {
+			return fmt.Errorf("runtime: drain: %w", err)
+		}
+		if behind == "" {
+			return nil
+		}
+		if err := supervise.Wait(ctx, drainPoll); err != nil {
+			return fmt.Errorf("runtime: drain: group %s is behind: %w", behind, err)
+		}
+	}
+}
+
+// behind names a group that has not finished its stream, or "".
+func (rt *Runtime) behind(ctx context.Context) (string, error) {
+	for _, m := range rt.consumers {
+		done, err := CaughtUp(ctx, m.redis, m.plan.Group)
+		if err != nil {
+			return "", err
+		}
+		if !done {
+			return m.plan.key.String() + "/" + m.plan.Group, nil
+		}
+	}
+	return "", nil
+}
+
+// CaughtUp reports whether a group has been given, and has acknowledged, all
+// that its stream held when the call began. A group that does not exist has not.
+func CaughtUp(ctx context.Context, log *redislog.Log, group string) (bool, error) {
+	// The top first: what is appended after it is not waited for by this look.
+	top, err := log.Last(ctx)
+	if err != nil {
+		return false, err
+	}
+	groups, err := log.Groups(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, g := range groups {
+		if g.Name == group {
+			skipped, err := log.SkippedRanges(ctx, g.Name)
+			return err == nil && finished(top, g.LastDelivered, g.Pending, len(skipped)), err
+		}
+	}
+	return false, nil
+}
+
+// finished decides whether a group has nothing left to do.
+func finished(top, delivered evtid.ID, pending int64, skipped int) bool {
+	return pending == 0 && skipped == 0 && !delivered.Less(top)
+}

@@ -1,0 +1,84 @@
+package runtime
+
+import (
+	"context"
+	"iter"
+	"math/rand/v2"
+	"time"
+
+	"github.com/evtlog/evtlog/actors/supervise"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/feed"
+	"github.com/evtlog/evtlog/keyspace"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// resubscribe is the pause before a lost subscription is made anew.
+var resubscribe = supervise.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second}
+
+// Subscribe yields what is announced on a queue from now on: live, at-most-once.
+// The subscription is confirmed by the server before Subscribe returns.
+//
+// A payload that is not a flat JSON object of strings is yielded as an error
+// that says so, and ranging on goes on with the next. When the connection is
+// lost the error is a *redislog.ConnError: what was published until the
+// subscription stands again is missed, and ranging on waits for that. The
+// sequence ends when ctx does, and then without an error. Range over it once.
+//
+// Read the log itself for what must not be missed; announcements of appended
+// records carry their id and the one before.
+func (rt *Runtime) Subscribe(ctx context.Context, queue string) (iter.Seq2[feed.Announcement, error], error) {
+	if err := keyspace.CheckQueue(queue); err != nil {
+		return nil, err
+	}
+	sub, err := rt.client.Subscribe(ctx, queue)
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(feed.Announcement, error) bool) {
+		for attempt := 0; ctx.Err() == nil; attempt++ {
+			if sub == nil {
+				if sub, err = rt.client.Subscribe(ctx, queue); err != nil {
+					if supervise.Wait(ctx, resubscribe.Delay(attempt, rand.Float64())) != nil {
+						return
+					}
+					continue
+				}
+			}
+			attempt = 0
+			more := receive(ctx, sub, yield)
+			_ = sub.Close()
+			if sub = nil; !more {
+				return
+			}
+		}
+	}, nil
+}
+
+// receive yields announcements until the subscription breaks. It reports
+// whether the receiver wants more.
+func receive(ctx context.Context, sub *redislog.Subscription, yield func(feed.Announcement, error) bool) bool {
+	for {
+		payload, err := sub.Receive(ctx)
+		if err != nil {
+			return ctx.Err() == nil && yield(feed.Announcement{}, err)
+		}
+		if !yield(feed.Decode(payload)) {
+			return false
+		}
+	}
+}
+
+// Publish announces something that is not a record of a stream, live and
+// at-most-once. job is a branded id of any kind; a malformed one is refused
+// before anything is sent. It returns how many subscribers the server passed it
+// to.
+func (rt *Runtime) Publish(ctx context.Context, queue string, a feed.Announcement) (receivers int64, err error) {
+	if err := evtid.ValidBranded(a.Job); err != nil {
+		return 0, err
+	}
+	if _, err := keyspace.JobKey(queue, a.Job); err != nil {
+		return 0, err
+	}
+	return rt.client.Publish(ctx, queue, a.AppendTo(nil))
+}
