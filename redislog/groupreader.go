@@ -27,6 +27,7 @@ type GroupReader struct {
 
 	acks        []evtid.ID
 	rawAcks     []string
+	ahead       readAhead
 	acked, lost atomic.Int64
 }
 
@@ -158,6 +159,11 @@ func (g *GroupReader) readEntries(sent int, block time.Duration, count int) ([]E
 	if err := g.w.flush(g.op, block); err != nil {
 		return nil, err
 	}
+	return g.receiveEntries(sent, count)
+}
+
+// receiveEntries takes the answers of acknowledgements and read.
+func (g *GroupReader) receiveEntries(sent, count int) ([]Entry, error) {
 	if err := g.receiveAcks(sent); err != nil {
 		// The read behind it may have been given entries. Dropping the connection
 		// makes the member look at its pending ones.

@@ -122,15 +122,15 @@ func TestLostEntryCancelsItsHandler(t *testing.T) {
 		t.Errorf("cause = %v, want ErrNotOwner", err)
 	}
 	until(t, "the third entry is handled", func() bool { return j.times(ids[2]) == 1 })
-	until(t, "only the thief's are pending", func() bool { return len(w.pending()) == 2 })
+	until(t, "only the thief's are pending", func() bool { return len(w.pending()) == 2 && m.Stats().Acked == 1 })
 	equalIDs(t, "handled", j.ids(), []evtid.ID{ids[0], ids[2]})
 	for _, p := range w.pending() {
 		if p.Consumer != "thief" {
 			t.Errorf("pending = %+v", p)
 		}
 	}
-	if s := m.Stats(); s.Acked != 1 || s.Failed != 0 {
-		t.Errorf("Stats = %+v, want one acked and none failed", s)
+	if s := m.Stats(); s.Failed != 0 {
+		t.Errorf("Stats = %+v, want none failed", s)
 	}
 }
 
@@ -160,11 +160,8 @@ func TestOwnershipIsProvedAfterALongPause(t *testing.T) {
 	w.server.Do("XCLAIM", w.stream.Key(), testGroup, "thief", "0", ids[1].Entry(), ids[2].Entry())
 	deaf.deaf.Store(false)
 	close(release)
-	until(t, "the batch is over", func() bool { return len(w.pending()) == 2 })
+	until(t, "the batch is over", func() bool { return len(w.pending()) == 2 && m.Stats().Acked == 1 })
 	equalIDs(t, "handled", j.ids(), ids[:1])
-	if s := m.Stats(); s.Acked != 1 {
-		t.Errorf("Stats = %+v", s)
-	}
 }
 
 func TestCancelReachesTheRunningDelivery(t *testing.T) {

@@ -99,9 +99,9 @@ func (r *runner) bury(e *redislog.Entry, attempts int, reason string) error {
 		return nil
 	}
 	if e.Raw != "" {
-		r.owedRaw = append(r.owedRaw, e.Raw)
+		r.acks.owedRaw = append(r.acks.owedRaw, e.Raw)
 	} else {
-		r.owed = append(r.owed, e.ID)
+		r.acks.owed = append(r.acks.owed, e.ID)
 		r.hand.forget(e.ID)
 	}
 	return r.flush()

@@ -21,6 +21,7 @@ const (
 // loopFacts is what the next phase depends on.
 type loopFacts struct {
 	stopping bool
+	ahead    bool // new entries were read ahead
 	drained  bool // since the connection was made
 	retryDue bool
 	beatDue  bool
@@ -36,6 +37,8 @@ func nextPhase(f loopFacts) phase {
 	switch {
 	case f.stopping:
 		return phaseStop
+	case f.ahead:
+		return phaseRead
 	case !f.drained:
 		return phaseDrain
 	case f.retryDue && f.advanced:
@@ -154,6 +157,25 @@ func blockFor(now time.Time, block time.Duration, due ...time.Time) time.Duratio
 		}
 	}
 	return max(block, time.Millisecond)
+}
+
+// aheadFacts is what reading ahead depends on.
+type aheadFacts struct {
+	got, count int           // entries of this batch, and how many were asked for
+	took       time.Duration // for the batch before; 0 unknown
+	due        bool          // something else has to be done first
+}
+
+// aheadBelow is the time for a batch from which on the wait for the next one
+// does not matter any more.
+const aheadBelow = 10 * time.Millisecond
+
+// worthAhead reports whether to have the server look for the next entries while
+// the handler works on these: when a backlog is likely, and when the handler is
+// so quick that the round trip counts. A slow handler would only keep entries
+// away from its peers.
+func worthAhead(f aheadFacts) bool {
+	return f.got == f.count && f.count > 1 && f.took > 0 && f.took < aheadBelow && !f.due
 }
 
 // unproved reports whether so much time has passed since the ownership of the

@@ -13,7 +13,8 @@ func TestNextPhase(t *testing.T) {
 		change func(*loopFacts)
 		want   phase
 	}{
-		"a stop comes before everything":            {func(f *loopFacts) { f.stopping = true }, phaseStop},
+		"a stop comes before everything":            {func(f *loopFacts) { f.stopping, f.ahead = true, true }, phaseStop},
+		"what was read ahead is offered first":      {func(f *loopFacts) { f.ahead = true }, phaseRead},
 		"own pending entries come first":            {func(f *loopFacts) {}, phaseDrain},
 		"a retry comes before a beat":               {func(f *loopFacts) { f.drained = true }, phaseRetry},
 		"a beat comes before ranges":                {func(f *loopFacts) { f.drained, f.retryDue = true, false }, phaseBeat},
@@ -126,6 +127,27 @@ func TestBlockFor(t *testing.T) {
 	} {
 		if got := blockFor(now, time.Second, tc.due...); got != tc.want {
 			t.Errorf("%s: blockFor = %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
+func TestWorthAhead(t *testing.T) {
+	good := aheadFacts{got: 100, count: 100, took: time.Millisecond}
+	for name, tc := range map[string]struct {
+		change func(*aheadFacts)
+		want   bool
+	}{
+		"backlog and a quick handler":       {func(f *aheadFacts) {}, true},
+		"the stream is drained":             {func(f *aheadFacts) { f.got = 99 }, false},
+		"nothing known of the handler":      {func(f *aheadFacts) { f.took = 0 }, false},
+		"slow handler":                      {func(f *aheadFacts) { f.took = aheadBelow }, false},
+		"a beat or retry is due":            {func(f *aheadFacts) { f.due = true }, false},
+		"one at a time: attempts are exact": {func(f *aheadFacts) { f.got, f.count = 1, 1 }, false},
+	} {
+		f := good
+		tc.change(&f)
+		if got := worthAhead(f); got != tc.want {
+			t.Errorf("%s: worthAhead(%+v) = %v, want %v", name, f, got, tc.want)
 		}
 	}
 }

@@ -11,37 +11,10 @@ import (
 	"github.com/evtlog/evtlog/redislog"
 )
 
-// readNew asks for new entries and offers them. The acknowledgements of the
-// former batch ride with it; such a read does not wait, so that a read that a
-// stop ends never carries any.
-func (r *runner) readNew() error {
-	r.advanced = true
-	var block time.Duration
-	if len(r.owed)+len(r.owedRaw) == 0 {
-		block = blockFor(time.Now(), r.cfg.Block, r.beatAt, r.hand.nextRetry(), r.redrain)
-		if !r.gate.park() {
-			return nil
-		}
-		defer r.gate.unpark()
-	}
-	r.queueAcks()
-	entries, err := r.reader.ReadNew(batchCount(r.cfg.Count, r.cfg.MaxDeliveries), block)
-	r.gate.unpark()
-	if err != nil {
-		return err
-	}
-	r.answered()
-	return r.offerBatch(entries, nil)
-}
-
-// offerBatch offers entries in order. attempts[i] counts the deliveries of
-// entry i, this one included; nil means 1 for all.
+// offerBatch offers entries that are in hand, in order. attempts[i] counts the
+// deliveries of entry i, this one included; nil means 1 for all.
 func (r *runner) offerBatch(entries []redislog.Entry, attempts []int) error {
-	if len(entries) == 0 {
-		return nil
-	}
 	r.flushedAt = time.Now()
-	r.hand.take(entries, r.flushedAt)
 	for i := range entries {
 		n := 1
 		if attempts != nil {
@@ -92,7 +65,7 @@ func (r *runner) offer(e *redislog.Entry, attempts int) error {
 		if attempts > 1 {
 			r.hand.forget(e.ID)
 		}
-		r.owed = append(r.owed, e.ID)
+		r.acks.owed = append(r.acks.owed, e.ID)
 	case outcomeRetry:
 		r.postpone(e, attempts)
 	case outcomeBury:
@@ -154,46 +127,6 @@ func (r *runner) postpone(e *redislog.Entry, attempts int) {
 func (r *runner) retryDelay(attempts int) time.Duration {
 	backoff := supervise.Backoff{Min: r.cfg.RetryMin, Max: r.cfg.RetryMax}
 	return backoff.Delay(max(attempts-1, 0), r.ports.rnd())
-}
-
-// queueAcks hands what is to be acknowledged to the next command of the reader.
-func (r *runner) queueAcks() {
-	if len(r.owed) > 0 {
-		r.reader.Ack(r.owed...)
-	}
-	if len(r.owedRaw) > 0 {
-		r.reader.AckRaw(r.owedRaw...)
-	}
-}
-
-// flush acknowledges without reading.
-func (r *runner) flush() error {
-	if len(r.owed)+len(r.owedRaw) == 0 {
-		return nil
-	}
-	r.queueAcks()
-	if err := r.reader.FlushAcks(); err != nil {
-		return err
-	}
-	r.answered()
-	return nil
-}
-
-// answered books a good reply, and with it the acknowledgements that rode with
-// the command.
-func (r *runner) answered() {
-	r.count.lastReply.Store(time.Now().UnixNano())
-	sent := len(r.owed) + len(r.owedRaw)
-	if sent == 0 {
-		return
-	}
-	lost := r.reader.LostAcks()
-	r.count.notOwned.Add(lost - r.lostAcks)
-	r.count.acked.Add(int64(sent) - (lost - r.lostAcks))
-	r.lostAcks = lost
-	r.done(r.owed...)
-	r.owed, r.owedRaw = r.owed[:0], r.owedRaw[:0]
-	r.hand.settled()
 }
 
 // reasonBefore says why an entry is given up without another attempt.

@@ -92,7 +92,7 @@ func (r *runner) learnStart() error {
 // they could hit an entry that a peer has in hand.
 func (r *runner) groupGone() {
 	lowest, highest := r.hand.drop()
-	r.owed, r.owedRaw = r.owed[:0], r.owedRaw[:0]
+	r.acks.clear()
 	r.cursor = firstCursor
 	r.rewind(lowest)
 	if !lowest.IsZero() {

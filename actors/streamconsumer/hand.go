@@ -36,19 +36,17 @@ type hand struct {
 	cancel context.CancelCauseFunc
 }
 
-// take makes entries the batch. What was left of the former one is dropped; it
-// is still in the own pending list.
-func (h *hand) take(entries []redislog.Entry, now time.Time) {
+// take adds entries to the batch. at is when their ownership was proved.
+func (h *hand) take(entries []redislog.Entry, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.batch = h.batch[:h.done]
 	for i := range entries {
 		h.batch = append(h.batch, entries[i].ID)
 		if h.lost != nil {
 			delete(h.lost, entries[i].ID)
 		}
 	}
-	h.seen.Store(now.UnixNano())
+	h.seen.Store(at.UnixNano())
 	h.endScope(context.Canceled)
 }
 
@@ -104,16 +102,29 @@ func (h *hand) describe(s *Stats) {
 	}
 }
 
-// settled forgets the offered part of the batch, after its acknowledgements
-// were confirmed.
-func (h *hand) settled() {
+// offeredSoFar returns how many entries of the batch were offered.
+func (h *hand) offeredSoFar() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.batch = append(h.batch[:0], h.batch[h.done:]...)
-	h.done = 0
-	if len(h.batch) == 0 {
-		h.lost = nil
+	return h.done
+}
+
+// settled forgets the first n entries of the batch, whose acknowledgements were
+// confirmed.
+func (h *hand) settled(n int) {
+	if n == 0 {
+		return
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range h.batch[:n] {
+		if h.lost == nil {
+			break
+		}
+		delete(h.lost, id)
+	}
+	h.batch = append(h.batch[:0], h.batch[n:]...)
+	h.done -= n
 }
 
 // abort cancels the delivery of id if that is the one that runs.

@@ -85,7 +85,7 @@ func (r *runner) offerPage(after evtid.ID, page []listed) error {
 		if r.stopping() {
 			return nil
 		}
-		r.queueAcks()
+		r.sendAcks()
 		entries, err := r.reader.ReadPending(run.after, run.n)
 		if err != nil {
 			return err
@@ -122,6 +122,7 @@ func (r *runner) offerRun(stretch []listed, entries []redislog.Entry) error {
 	if err := r.skip(skipped); err != nil {
 		return err
 	}
+	r.hand.take(here, time.Now())
 	return r.offerBatch(here, attempts)
 }
 

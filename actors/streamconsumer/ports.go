@@ -32,6 +32,8 @@ type groupReader interface {
 	Ack(ids ...evtid.ID)
 	AckRaw(entries ...string)
 	ReadNew(count int, block time.Duration) ([]redislog.Entry, error)
+	ReadAhead(count int) error
+	TakeAhead() ([]redislog.Entry, error)
 	ReadPending(after evtid.ID, count int) ([]redislog.Entry, error)
 	ClaimIdle(minIdle time.Duration, cursor string, count int) (redislog.Claimed, error)
 	FlushAcks() error

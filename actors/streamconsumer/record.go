@@ -41,7 +41,7 @@ func (r *runner) skip(ids []evtid.ID) error {
 	for _, id := range ids {
 		r.hand.forget(id)
 	}
-	r.owed = append(r.owed, ids...)
+	r.acks.owed = append(r.acks.owed, ids...)
 	return r.flush()
 }
 

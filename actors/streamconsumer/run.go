@@ -28,11 +28,14 @@ type runner struct {
 	token string // names this incarnation as the holder of attempts
 
 	reader     groupReader
-	lostAcks   int64 // of the reader, as last looked at
 	lastClient int64 // the connection before this one, 0 when there was none
-	owed       []evtid.ID
-	owedRaw    []string
+	acks       acks
 	flushedAt  time.Time
+
+	ahead   bool // a read was sent whose answer was not taken
+	aheadAt time.Time
+	next    []redislog.Entry // read ahead, in hand, not offered
+	took    time.Duration    // for the last batch of new entries; 0 unknown
 
 	drained  bool
 	started  bool // the first pass over the own pending list is reported
@@ -135,7 +138,8 @@ func (r *runner) connect() error {
 	if err != nil {
 		return err
 	}
-	r.reader, r.lostAcks = reader, 0
+	r.reader = reader
+	r.acks.again()
 	r.gate.open(reader)
 	// A read that the former connection left parked at the server would be
 	// handed the next entry, and nobody would see it before MinIdle.
@@ -146,7 +150,7 @@ func (r *runner) connect() error {
 	}
 	r.lastClient = reader.ClientID()
 	r.drained, r.advanced, r.rangesDue = false, true, true
-	r.overdue = nil
+	r.overdue, r.ahead, r.next = nil, false, nil
 	return nil
 }
 
@@ -164,7 +168,7 @@ func (r *runner) disconnect() {
 // pending.
 func (r *runner) finish() {
 	if err := r.flush(); err != nil {
-		r.cfg.Logger.Warn("the last acknowledgements were not sent; these entries will be delivered again", "entries", len(r.owed), "err", err)
+		r.cfg.Logger.Warn("the last acknowledgements were not sent; these entries will be delivered again", "entries", r.acks.pending(), "err", err)
 	}
 	r.releaseLease()
 }
@@ -200,6 +204,7 @@ func (r *runner) facts(now time.Time) loopFacts {
 	next := r.hand.nextRetry()
 	return loopFacts{
 		stopping: r.stopping(),
+		ahead:    r.ahead || r.next != nil,
 		drained:  r.drained,
 		retryDue: len(r.overdue) > 0 || !next.IsZero() && !now.Before(next),
 		beatDue:  !now.Before(r.beatAt),

@@ -14,7 +14,7 @@ import (
 type readCounts struct {
 	option               option
 	fresh, pending, acks atomic.Int64
-	claims, dials        atomic.Int64
+	claims, ahead        atomic.Int64
 }
 
 func countingReads() *readCounts {
@@ -22,7 +22,6 @@ func countingReads() *readCounts {
 	c.option = func(cfg *Config, p *ports) {
 		dial := p.dial
 		p.dial = func(ctx context.Context) (groupReader, error) {
-			c.dials.Add(1)
 			reader, err := dial(ctx)
 			if err != nil {
 				return nil, err
@@ -41,6 +40,11 @@ type countedReader struct {
 func (r *countedReader) ReadNew(count int, block time.Duration) ([]redislog.Entry, error) {
 	r.counts.fresh.Add(1)
 	return r.groupReader.ReadNew(count, block)
+}
+
+func (r *countedReader) ReadAhead(count int) error {
+	r.counts.ahead.Add(1)
+	return r.groupReader.ReadAhead(count)
 }
 
 func (r *countedReader) ReadPending(after evtid.ID, count int) ([]redislog.Entry, error) {

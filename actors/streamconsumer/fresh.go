@@ -1,0 +1,93 @@
+package streamconsumer
+
+import (
+	"time"
+
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// readNew asks for new entries and offers them, and has the server look for the
+// next ones meanwhile when that is worth it.
+func (r *runner) readNew() error {
+	r.advanced = true
+	entries, err := r.nextBatch()
+	if err != nil || len(entries) == 0 || r.stopping() {
+		return err
+	}
+	if worthAhead(r.aheadFacts(len(entries))) {
+		if err := r.readAhead(); err != nil {
+			return err
+		}
+	}
+	began := time.Now()
+	err = r.offerBatch(entries, nil)
+	r.took = time.Since(began)
+	return err
+}
+
+func (r *runner) aheadFacts(got int) aheadFacts {
+	now := time.Now()
+	overdue := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+	return aheadFacts{
+		got: got, count: r.batchCount(), took: r.took,
+		due: overdue(r.beatAt) || overdue(r.hand.nextRetry()) || overdue(r.redrain),
+	}
+}
+
+func (r *runner) batchCount() int { return batchCount(r.cfg.Count, r.cfg.MaxDeliveries) }
+
+// nextBatch takes what was read ahead, or reads. The entries are in hand then.
+func (r *runner) nextBatch() ([]redislog.Entry, error) {
+	if err := r.collect(); err != nil {
+		return nil, err
+	}
+	if entries := r.next; entries != nil {
+		r.next = nil
+		return entries, nil
+	}
+	// A read that carries acknowledgements does not wait, so that one which is
+	// ended by a stop never leaves it open whether they were taken.
+	var block time.Duration
+	if r.acks.pending() == 0 {
+		block = blockFor(time.Now(), r.cfg.Block, r.beatAt, r.hand.nextRetry(), r.redrain)
+		if !r.gate.park() {
+			return nil, nil
+		}
+	}
+	r.sendAcks()
+	entries, err := r.reader.ReadNew(r.batchCount(), block)
+	r.gate.unpark()
+	if err != nil {
+		return nil, err
+	}
+	r.answered()
+	r.hand.take(entries, time.Now())
+	return entries, nil
+}
+
+// readAhead sends the next read with the acknowledgements that are owed, and
+// does not wait for its answer.
+func (r *runner) readAhead() error {
+	r.sendAcks()
+	r.ahead, r.aheadAt = true, time.Now()
+	return r.reader.ReadAhead(r.batchCount())
+}
+
+// collect takes the answer of a read that was sent ahead. The private connection
+// takes no other command before.
+func (r *runner) collect() error {
+	if !r.ahead {
+		return nil
+	}
+	r.ahead = false
+	entries, err := r.reader.TakeAhead()
+	if err != nil {
+		return err
+	}
+	r.answered()
+	if len(entries) > 0 {
+		r.hand.take(entries, r.aheadAt)
+		r.next = entries
+	}
+	return nil
+}
