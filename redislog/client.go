@@ -157,12 +157,40 @@ func (l *Log) name() evtlog.StreamName {
 // op names a command on this stream for errors.
 func (l *Log) op(verb string) string { return verb + " " + l.stream.String() }
 
-func (l *Log) do(ctx context.Context, verb string, cmd command) (any, error) {
-	return l.c.do(ctx, l.op(verb), cmd)
+func (l *Log) do(ctx context.Context, verb string, cmd command) (reply any, err error) {
+	err = l.with(ctx, verb, func(s *session) error {
+		reply, err = s.do(cmd)
+		return err
+	})
+	return reply, err
 }
 
 func (l *Log) with(ctx context.Context, verb string, f func(*session) error) error {
+	if err := l.check(verb); err != nil {
+		return err
+	}
 	return l.c.with(ctx, l.op(verb), f)
+}
+
+// private dials a connection of its own for this stream; who is "" or the member
+// it is for.
+func (l *Log) private(ctx context.Context, role, who string) (*wire, int64, error) {
+	if err := l.check(role); err != nil {
+		return nil, 0, err
+	}
+	name := role + ":" + l.stream.String()
+	if who != "" {
+		name += ":" + who
+	}
+	return l.c.private(ctx, name)
+}
+
+// check refuses the zero Stream, whose keys would be everybody's.
+func (l *Log) check(op string) error {
+	if l.stream == (keyspace.Stream{}) {
+		return badArgument(op, "stream", "it is the zero Stream; make one with keyspace.NewStream")
+	}
+	return nil
 }
 
 func attrs(op, addr string, err error) []slog.Attr {

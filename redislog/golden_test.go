@@ -105,7 +105,7 @@ func trimThrough(w string) difference {
 			return [][]string{
 				{"XRANGE", key, "-", "+", "COUNT", "1"},
 				{"XREVRANGE", key, w, "-", "COUNT", "1"},
-				{"XRANGE", key, "(" + w, "+", "COUNT", "1"},
+				{"XRANGE", key, entryPos(w).Next().Entry(), "+", "COUNT", "1"},
 				{"XTRIM", key, "MINID", "=", entryPos(w).Next().Entry()},
 				{"XRANGE", key, "-", "+", "COUNT", "1"},
 			}

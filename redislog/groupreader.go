@@ -38,7 +38,7 @@ func (l *Log) NewGroupReader(ctx context.Context, group, consumer string) (*Grou
 		return nil, err
 	}
 	who := group + "/" + consumer
-	w, id, err := l.c.private(ctx, "reader:"+l.stream.String()+":"+who)
+	w, id, err := l.private(ctx, "reader", who)
 	if err != nil {
 		return nil, err
 	}

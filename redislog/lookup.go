@@ -29,7 +29,7 @@ func (l *Log) Lookup(ctx context.Context, id evtid.ID) (Lookup, error) {
 	if id.IsZero() {
 		return Lookup{}, badArgument("Lookup", "id", "it is the zero id")
 	}
-	w, _, err := l.c.private(ctx, "lookup:"+l.stream.String())
+	w, _, err := l.private(ctx, "lookup", "")
 	if err != nil {
 		return Lookup{}, err
 	}

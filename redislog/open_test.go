@@ -218,3 +218,18 @@ func TestRoles(t *testing.T) {
 		t.Errorf("client ids %d and %d", w.ClientID(), g.ClientID())
 	}
 }
+
+// TestZeroStream has no keys of its own.
+func TestZeroStream(t *testing.T) {
+	_, l := realLog(t)
+	zero := l.c.Log(keyspace.Stream{})
+	_, errLast := zero.Last(t.Context())
+	_, errWriter := zero.NewWriter(t.Context())
+	_, errReader := zero.NewGroupReader(t.Context(), "g", "c")
+	_, errLookup := zero.Lookup(t.Context(), at(1))
+	for i, err := range []error{errLast, errWriter, errReader, errLookup, zero.Seal(t.Context(), at(1))} {
+		if Classify(err) != Caller {
+			t.Errorf("%d: %v", i, err)
+		}
+	}
+}

@@ -182,7 +182,9 @@ func (l *Log) ownedOf(s *session, group, consumer string, ids []evtid.ID) (owned
 // deleteMember removes a member only while nothing is pending for it: looking
 // and removing have to be one step, or what it is given in between is lost.
 const deleteMember = `
-if #redis.call('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2]) > 0 then return -1 end
+local pending = redis.pcall('XPENDING', KEYS[1], ARGV[1], '-', '+', 1, ARGV[2])
+if pending.err then return pending end
+if #pending > 0 then return -1 end
 return redis.call('XGROUP', 'DELCONSUMER', KEYS[1], ARGV[1], ARGV[2])`
 
 // MemberBusyError says that a member was not removed because entries are pending

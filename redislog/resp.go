@@ -101,18 +101,21 @@ type bulk struct{ start, end, next int }
 
 // parseBulk reads the bulk string at b[off:].
 func parseBulk(b []byte, off int) (bulk, error) {
-	h, err := parseHeader(b[off:])
-	if err != nil {
-		return bulk{}, err
+	n, start, plain := shortLength(b, off)
+	if !plain {
+		h, err := parseHeader(b[off:])
+		if err != nil {
+			return bulk{}, err
+		}
+		if h.kind != '$' {
+			return bulk{}, protocolError("expected a string, got type " + strconv.QuoteRune(rune(h.kind)))
+		}
+		n, start = int(h.n), off+h.size
 	}
-	if h.kind != '$' {
-		return bulk{}, protocolError("expected a string, got type " + strconv.QuoteRune(rune(h.kind)))
-	}
-	start := off + h.size
-	if h.n == nilLen {
+	if n == nilLen {
 		return bulk{start: nilLen, next: start}, nil
 	}
-	end := start + int(h.n)
+	end := start + n
 	if len(b) < end+2 {
 		return bulk{}, errShort
 	}
@@ -120,6 +123,23 @@ func parseBulk(b []byte, off int) (bulk, error) {
 		return bulk{}, protocolError("a string does not end in CRLF")
 	}
 	return bulk{start: start, end: end, next: end + 2}, nil
+}
+
+// shortLength reads the first line of a string of less than a million bytes
+// without a search for its end: names and values of entries are read here. Any
+// other line is not ok, and left to parseHeader.
+func shortLength(b []byte, off int) (n, next int, ok bool) {
+	if off >= len(b) || b[off] != '$' {
+		return 0, 0, false
+	}
+	i := off + 1
+	for ; i < len(b) && i < off+7 && b[i]-'0' <= 9; i++ {
+		n = n*10 + int(b[i]-'0')
+	}
+	if i == off+1 || i+1 >= len(b) || b[i] != '\r' || b[i+1] != '\n' {
+		return 0, 0, false
+	}
+	return n, i + 2, true
 }
 
 // measure finds where a reply ends, however deep it nests, without decoding it.

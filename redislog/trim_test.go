@@ -193,6 +193,31 @@ func TestTrimThroughManyPending(t *testing.T) {
 	}
 }
 
+// TestTrimThroughForeignEntries: what stands where no id can is removed with its
+// neighbours, and there is nothing to record for it.
+func TestTrimThroughForeignEntries(t *testing.T) {
+	srv, l := realLog(t)
+	srv.Do("XADD", l.stream.Key(), "5-5", "k", "v")
+	createGroup(t, l, "g", Head())
+	fill(t, l, 2, 2)
+	srv.Do("XADD", l.stream.Key(), "1746090000002-9999999", "k", "v")
+	fill(t, l, 4, 5)
+	for _, step := range []struct {
+		through int
+		want    TrimResult
+	}{
+		{1, TrimResult{Removed: 1}},
+		{2, TrimResult{Through: at(2), Removed: 1, Skipped: []Skipped{{Group: "g", Range: span(-1, 2)}}}},
+		{3, TrimResult{Through: entryPos("1746090000002-4194303"), Removed: 1, Skipped: []Skipped{{Group: "g", Range: SkippedRange{at(2), entryPos("1746090000002-4194303")}}}}},
+		{4, TrimResult{Through: at(4), Removed: 1, Skipped: []Skipped{{Group: "g", Range: SkippedRange{entryPos("1746090000002-4194303"), at(4)}}}}},
+	} {
+		res, err := l.TrimThrough(t.Context(), at(step.through))
+		if err != nil || fmt.Sprint(res) != fmt.Sprint(step.want) {
+			t.Fatalf("through %d: %+v, %v; want %+v", step.through, res, err, step.want)
+		}
+	}
+}
+
 // TestTrimThroughIsRepeated when another transaction comes in between, and gives
 // up in the end.
 func TestTrimThroughIsRepeated(t *testing.T) {

@@ -208,7 +208,8 @@ func (l *Log) trimCommands(move bool, skips []Skipped, target evtid.ID) []comman
 	}
 	return append(cmds,
 		command{"INCR", l.stream.Epoch()},
-		command{"XRANGE", key, "(" + target.Entry(), "+", "COUNT", 1},
+		// Not "(target": a foreign entry can stand between target and the next id.
+		command{"XRANGE", key, target.Next().Entry(), "+", "COUNT", 1},
 		command{"XTRIM", key, "MINID", "=", target.Next().Entry()},
 		command{"XRANGE", key, "-", "+", "COUNT", 1},
 	)

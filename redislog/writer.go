@@ -32,7 +32,7 @@ type Writer struct {
 
 // NewWriter dials the connection. Errors are those of any command.
 func (l *Log) NewWriter(ctx context.Context) (*Writer, error) {
-	w, id, err := l.c.private(ctx, "writer:"+l.stream.String())
+	w, id, err := l.private(ctx, "writer", "")
 	if err != nil {
 		return nil, err
 	}
