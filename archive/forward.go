@@ -34,7 +34,7 @@ func (m *merge) forward() error {
 // state that has reached known.
 func (m *merge) forwardArchive(cursor evtid.ID) (evtid.ID, error) {
 	newest, err := m.emitArchive(Range{After: cursor, To: m.to, AtLeast: earlier(m.known, m.to)})
-	return later(newest, earlier(m.known, m.to)), err
+	return later(newest, m.known), err
 }
 
 // emitArchive yields what the archive holds of span, up to the limit, and

@@ -24,14 +24,19 @@ const pageSize = 1000
 // remembers how far the archive reaches and so saves later reads a round trip.
 // It is safe for concurrent use.
 //
-// A forward read gives exactly the records of the window at the moment of its
-// last page, a backward read those at the moment of its first page. Both end
-// although appending and folding go on.
+// A read gives exactly the records that the window held at one moment: that of
+// the last live page of a forward read, of the first live page of a backward
+// read. (When the live stream has nothing of the window to show, that of the
+// archive's state.) Every read ends although appending and folding go on.
+//
+// When the archive is replaced by an older copy, make a new Reader: this one
+// would wait for the watermark that it knows.
 type Reader struct {
 	stream evtlog.StreamName
 	live   Live
 	arch   Archive
 	known  highWater
+	page   int
 }
 
 // NewReader returns a reader of stream. live must not be nil.
@@ -41,7 +46,7 @@ type Reader struct {
 // window were archived elsewhere, or when records are trimmed while they are
 // being read, the read ends with a *GapError that names the range.
 func NewReader(stream evtlog.StreamName, live Live, arch Archive) *Reader {
-	return &Reader{stream: stream, live: live, arch: arch}
+	return &Reader{stream: stream, live: live, arch: arch, page: pageSize}
 }
 
 // Read implements evtlog.Reader. An open To is pinned to the newest record at
@@ -158,7 +163,7 @@ func (m *merge) ask(p *Proof) (err error) {
 }
 
 // pageLen is how many records the next page is asked for.
-func (m *merge) pageLen() int { return min(pageSize, m.left) }
+func (m *merge) pageLen() int { return min(m.page, m.left) }
 
 // stopped returns the context's error once it has ended, with its cause.
 func (m *merge) stopped(at evtid.ID) error {
