@@ -45,6 +45,8 @@ type bootFacts struct {
 	volumesEmpty bool
 	// raftEmpty: there is no term, no entry and no snapshot.
 	raftEmpty bool
+	// damaged says what is wrong with the log, nil for nothing.
+	damaged error
 	// hasPeers: there is someone to ask.
 	hasPeers bool
 	peers    []peerView
@@ -85,7 +87,9 @@ func decideStart(f bootFacts) (start, error) {
 		}
 	}
 	switch {
-	case !f.raftEmpty:
+	case f.damaged != nil && !f.rejoin:
+		return startRefused, fmt.Errorf("%w: start the node with Rejoin to have it mended by its peers", f.damaged)
+	case !f.raftEmpty && f.damaged == nil:
 		return existing(f, leader)
 	case f.bootstrap && !f.rejoin && !established:
 		return fresh(f)
@@ -97,7 +101,7 @@ func decideStart(f bootFacts) (start, error) {
 		return startRefused, fmt.Errorf("replica: %w: node %q is empty but still a voter, and may have forgotten a vote: remove it from the cluster first, or start it with Rejoin", api.ErrMembership, f.id)
 	case leader == nil:
 		return startAsk, nil
-	case leader.member && (f.rejoin || voter):
+	case f.damaged != nil, leader.member && (f.rejoin || voter):
 		return startRejoin, nil
 	}
 	return startJoin, nil

@@ -26,5 +26,5 @@
 // number that every handshake checks besides the cluster id. The others are
 // started with Peers and join by themselves: first without a vote, and with one
 // when they have caught up. Node ids are for ever, addresses may change.
-// Recover, in package offline, brings back a cluster that has lost its majority.
+// Recover brings back a cluster that has lost its majority.
 package replica

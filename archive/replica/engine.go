@@ -47,6 +47,8 @@ type engine struct {
 	restoring atomic.Bool
 	// member: the node has been let in, now or in the past.
 	member atomic.Bool
+	// damage is the first damage found in the log.
+	damage atomic.Pointer[error]
 	// past is the membership as the node's own disk has it.
 	past []raft.Server
 	// settled: the node is the member it wants to be.
@@ -125,10 +127,7 @@ func (e *engine) open() error {
 	if e.store, err = openStore(filepath.Join(n.cfg.Dir, volumesFile), n.cfg.Logger, n.cfg.faults.write, n.alarm); err != nil {
 		return err
 	}
-	damaged := func(index uint64, err error) {
-		e.fail(fmt.Errorf("replica: entry %d of %s: %w: %w: start the node with Rejoin", index, raftFile, errDamaged, err))
-	}
-	if e.logs, err = openRaftStore(n.cfg.Dir, e.fail, damaged); err != nil {
+	if e.logs, err = e.openLog(); err != nil {
 		return err
 	}
 	e.snaps, err = snapstore.Open(snapstore.Config{
@@ -138,7 +137,9 @@ func (e *engine) open() error {
 	if err != nil {
 		return err
 	}
-	if e.past, err = e.lastMembership(); err != nil {
+	if e.past, err = e.lastMembership(); errors.Is(err, errDamaged) {
+		e.noteDamage(err)
+	} else if err != nil {
 		return err
 	}
 	e.puller = &puller{
@@ -150,6 +151,32 @@ func (e *engine) open() error {
 		stop: e.fail, alarm: n.alarm, mend: e.suspect, restore: e.restore, ctx: e.ctx,
 	}
 	return nil
+}
+
+// openLog opens raft.db. One that cannot even be opened is set aside when the
+// node is to rejoin anyway.
+func (e *engine) openLog() (*raftStore, error) {
+	n := e.n
+	damaged := func(index uint64, err error) {
+		e.noteDamage(fmt.Errorf("replica: entry %d of %s: %w: %w", index, raftFile, errDamaged, err))
+	}
+	logs, err := openRaftStore(n.cfg.Dir, e.fail, damaged)
+	if errors.Is(err, errDamaged) && n.cfg.Rejoin {
+		if err := n.setRaftAside(); err != nil {
+			return nil, err
+		}
+		logs, err = openRaftStore(n.cfg.Dir, e.fail, damaged)
+	}
+	return logs, err
+}
+
+// noteDamage keeps the first damage found in the log. Once raft runs it ends the
+// engine, before anything of it can be sent on.
+func (e *engine) noteDamage(err error) {
+	e.damage.CompareAndSwap(nil, &err)
+	if e.raft.Load() != nil {
+		e.fail(err)
+	}
 }
 
 // raftConfig returns raft's settings. They were measured: 500 ms is the balance
@@ -202,6 +229,9 @@ func (e *engine) startRaft(bootstrap bool) error {
 		return fmt.Errorf("replica: start raft: %w", err)
 	}
 	e.raft.Store(r)
+	if err := e.damage.Load(); err != nil {
+		return *err
+	}
 	return nil
 }
 

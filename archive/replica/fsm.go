@@ -54,6 +54,9 @@ type fsm struct {
 	// restore pulls what a manifest names; it is set before raft starts, and nil
 	// where there is nobody to pull from.
 	restore func(context.Context, manifest.Manifest) error
+	// anyIncarnation: entries and snapshots of a former incarnation are the truth;
+	// for a recovery only.
+	anyIncarnation bool
 	// ctx ends when the node stops.
 	ctx context.Context
 
@@ -130,7 +133,7 @@ func (f *fsm) applyFold(tx *storeTx, l *raft.Log, cmd command.Command) (applied,
 	if err != nil {
 		return applied{}, fmt.Errorf("%w: %w", errWrite, err)
 	}
-	switch command.Decide(same, tx.parked(cmd.Stream) != "") {
+	switch command.Decide(same || f.anyIncarnation, tx.parked(cmd.Stream) != "") {
 	case command.Foreign:
 		return applied{}, fmt.Errorf("replica: entry %d is of incarnation %x: %w", l.Index, cmd.Incarnation, api.ErrForeignCluster)
 	case command.Parked:
@@ -242,7 +245,7 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	if err != nil {
 		return err
 	}
-	if err := f.store.identity().Matches(m.Identity); err != nil {
+	if err := f.store.identity().Matches(m.Identity); err != nil && !f.anyIncarnation {
 		return err
 	}
 	gaps, err := f.store.missing(m)

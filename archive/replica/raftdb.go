@@ -28,8 +28,14 @@ var errStoreStopped = errors.New("replica: the raft store is stopped")
 // openBolt opens raft.db with the options that keep it fast and safe: every
 // write synced, a lock that is not waited for, a freelist that is not written
 // with each commit and does not degrade once the log has been cut.
-func openBolt(path string, readOnly bool) (*raftboltdb.BoltStore, error) {
-	store, err := raftboltdb.New(raftboltdb.Options{
+// A file whose structure is damaged, on which bbolt may panic, is errDamaged.
+func openBolt(path string, readOnly bool) (store *raftboltdb.BoltStore, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("replica: open %s: %w: %v", path, errDamaged, p)
+		}
+	}()
+	store, err = raftboltdb.New(raftboltdb.Options{
 		Path: path,
 		BoltOptions: &bbolt.Options{
 			Timeout:        time.Second,
@@ -40,6 +46,11 @@ func openBolt(path string, readOnly bool) (*raftboltdb.BoltStore, error) {
 	})
 	if errors.Is(err, bberrors.ErrTimeout) {
 		return nil, fmt.Errorf("replica: open %s: %w; stop the other process", path, archive.ErrLocked)
+	}
+	for _, bad := range []error{bberrors.ErrInvalid, bberrors.ErrVersionMismatch, bberrors.ErrChecksum} {
+		if errors.Is(err, bad) {
+			return nil, fmt.Errorf("replica: open %s: %w: %w", path, errDamaged, err)
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("replica: open %s: %w", path, err)

@@ -72,6 +72,15 @@ func (e *engine) ownFacts() (bootFacts, error) {
 	if f.raftState, err = e.logs.identity(); err != nil {
 		return f, err
 	}
+	if cfg.Rejoin {
+		// The whole log, not only what raft is going to read.
+		if _, err := e.logs.verify(e.ctx); errors.Is(err, errDamaged) {
+			e.noteDamage(err)
+		}
+	}
+	if err := e.damage.Load(); err != nil {
+		f.damaged = *err
+	}
 	f.raftEmpty, err = e.raftEmpty()
 	e.empty.Store(f.raftEmpty)
 	return f, err
@@ -115,7 +124,7 @@ func (e *engine) lastMembership() ([]raft.Server, error) {
 func membersOf(l *raft.Log) (servers []raft.Server, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("replica: entry %d of %s: %w: %v: start the node with Rejoin", l.Index, raftFile, errDamaged, p)
+			err = fmt.Errorf("replica: entry %d of %s: %w: %v", l.Index, raftFile, errDamaged, p)
 		}
 	}()
 	return raft.DecodeConfiguration(l.Data).Servers, nil

@@ -84,3 +84,24 @@ func StatusFromWire(st *pb.StatusResponse) Status {
 	}
 	return out
 }
+
+// Finding is the outcome of one check of a volume, a log or a set of snapshots.
+type Finding struct {
+	// What names the thing that was checked.
+	What string
+	OK   bool
+	// Detail says what is wrong.
+	Detail string
+	// Commits and Records were checked; for a log these are its entries, for
+	// snapshots the files.
+	Commits, Records uint64
+}
+
+// FindingsFromWire returns the findings of messages.
+func FindingsFromWire(in []*pb.Finding) []Finding {
+	out := make([]Finding, len(in))
+	for i, f := range in {
+		out[i] = Finding{What: f.GetWhat(), OK: f.GetOk(), Detail: f.GetDetail(), Commits: f.GetCommits(), Records: f.GetRecords()}
+	}
+	return out
+}
