@@ -157,8 +157,17 @@ func (u *pump) conclude(it *item, found step, top evtid.ID) {
 		if found == rejectOther {
 			u.reportSecond(it.id, top)
 		}
-		u.refuse(it, rejection(u.p.name, it.id, found, it.verdict))
+		u.refuse(it, u.whyRejected(it, found, top))
 	}
+}
+
+// whyRejected prefers the second writer as the reason, when the top is none of
+// this writer's ids.
+func (u *pump) whyRejected(it *item, found step, top evtid.ID) error {
+	if found == reject && u.minted.Less(top) {
+		return &evtlog.NonMonotonicError{Stream: u.p.name, ID: it.id, Top: top}
+	}
+	return rejection(u.p.name, it.id, found, it.verdict)
 }
 
 // rejection is the error of an id that is not in the log and will not be.
