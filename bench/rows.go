@@ -145,13 +145,17 @@ func batchProduct(n int) func(context.Context, *env) (sample, error) {
 	}
 }
 
+// fillPipeline divides every number of records, since redis-benchmark rounds up
+// to whole pipelines.
+const fillPipeline = 100
+
 // fill appends n records to a fresh stream through redis-benchmark.
 func fill(ctx context.Context, e *env, n int) (string, error) {
 	name, err := e.fresh()
 	if err != nil {
 		return "", err
 	}
-	_, err = e.benchmark(ctx, n, 1, 256, xadd("emq:{"+queue+"}:stream:"+name)...)
+	_, err = e.benchmark(ctx, n, 1, fillPipeline, xadd("emq:{"+queue+"}:stream:"+name)...)
 	return name, err
 }
 
