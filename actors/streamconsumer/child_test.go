@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/archive"
+	"github.com/evtlog/evtlog/archive/archivetest"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/keyspace"
 	"github.com/evtlog/evtlog/redislog"
@@ -23,6 +25,7 @@ const (
 	childURLEnv  = "EVTLOG_STREAMCONSUMER_URL"
 	childKillEnv = "EVTLOG_STREAMCONSUMER_KILL" // value of field n; "hang" before it: never return
 	childMaxEnv  = "EVTLOG_STREAMCONSUMER_MAX"
+	childArchEnv = "EVTLOG_STREAMCONSUMER_ARCHIVE" // ids of its records
 )
 
 const childExit = 42
@@ -49,13 +52,17 @@ func consumeInChild(name string) error {
 	if err != nil {
 		return err
 	}
+	arch, err := childArchive(ctx, stream)
+	if err != nil {
+		return err
+	}
 	cfg := Config{Stream: stream, Group: testGroup, Name: name, Start: FromHead, Handler: childHandler}
 	quick(&cfg)
 	if _, err := fmt.Sscan(os.Getenv(childMaxEnv), &cfg.MaxDeliveries); err != nil {
 		return err
 	}
 	c, err := newConsumer(cfg, ports{
-		log: log, rnd: rand.Float64,
+		log: log, rnd: rand.Float64, arch: arch,
 		dial: func(ctx context.Context) (groupReader, error) { return log.NewGroupReader(ctx, testGroup, name) },
 		dead: func(ctx context.Context, fields ...evtlog.Field) (evtid.ID, error) {
 			id, err := minter.Mint()
@@ -72,6 +79,23 @@ func consumeInChild(name string) error {
 	return newRunner(c).Run(ctx, func() { fmt.Println("ready") })
 }
 
+func childArchive(ctx context.Context, stream keyspace.Stream) (archive.Archive, error) {
+	a := archivetest.NewMemory()
+	var records []evtlog.Record
+	for i, text := range strings.Fields(os.Getenv(childArchEnv)) {
+		id, err := evtid.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, evtlog.Record{ID: id, Fields: []evtlog.Field{evtlog.F("n", fmt.Sprint(i))}})
+	}
+	if len(records) == 0 {
+		return nil, nil
+	}
+	_, err := a.Fold(ctx, evtlog.StreamName{Queue: stream.Queue(), Name: stream.Name()}, evtid.ID{}, records)
+	return a, err
+}
+
 func childHandler(_ context.Context, d evtlog.Delivery) error {
 	n, _ := d.Get("n")
 	fmt.Println("delivered", n, d.Attempts)
@@ -86,7 +110,7 @@ func childHandler(_ context.Context, d evtlog.Delivery) error {
 
 // child runs the child until its handler ends it, or until done, and kills it
 // then. killed tells which; out is what it printed.
-func (w *world) child(name, kill string, max int, done func(out string) bool) (killed bool) {
+func (w *world) child(name, kill string, max int, done func(out string) bool, env ...string) (killed bool) {
 	w.t.Helper()
 	exe, err := os.Executable()
 	if err != nil {
@@ -95,6 +119,7 @@ func (w *world) child(name, kill string, max int, done func(out string) bool) (k
 	cmd := exec.Command(exe)
 	cmd.Env = append(os.Environ(), childEnv+"="+name, childURLEnv+"="+w.server.URL(),
 		childKillEnv+"="+kill, fmt.Sprintf("%s=%d", childMaxEnv, max))
+	cmd.Env = append(cmd.Env, env...)
 	out := &output{}
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
 	if err := cmd.Start(); err != nil {
@@ -209,6 +234,46 @@ func TestDeadlyEntryIsDeadLettered(t *testing.T) {
 			}
 			if n, _ := letters[0].Get(FieldAttempts); n != fmt.Sprint(tc.max) {
 				t.Errorf("dead letter after %s attempts, want %d", n, tc.max)
+			}
+		})
+	}
+}
+
+// The same holds for a record that a trim took out of the stream, which no
+// pending list counts.
+func TestDeadlyRecordOfARangeIsDeadLettered(t *testing.T) {
+	for _, max := range []int{1, 2, 4} {
+		t.Run(fmt.Sprint(max, " attempts"), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			if _, err := w.log.CreateGroup(t.Context(), testGroup, redislog.Head()); err != nil {
+				t.Fatal(err)
+			}
+			ids := w.append(8)
+			w.fold(newMemory(), ids[5])
+			env := childArchEnv + "="
+			for _, id := range ids[:6] {
+				env += id.String() + " "
+			}
+			kills := 0
+			for try := 0; try < max+3; try++ {
+				if !w.child("a", "3", max, func(string) bool { return w.settledAt(ids[7]) }, env) {
+					break
+				}
+				kills++
+			}
+			if kills != max {
+				t.Errorf("the deadly record ended the process %d times, want %d", kills, max)
+			}
+			letters := w.records(w.deadLog())
+			if len(letters) != 1 {
+				t.Fatalf("%d dead letters, want the deadly record only: %v", len(letters), letters)
+			}
+			if origin, _ := letters[0].Get(FieldOrigin); origin != ids[3].String() {
+				t.Errorf("dead letter of %s, want %s", origin, ids[3])
+			}
+			if n, _ := letters[0].Get(FieldAttempts); n != fmt.Sprint(max) {
+				t.Errorf("dead letter after %s attempts, want %d", n, max)
 			}
 		})
 	}

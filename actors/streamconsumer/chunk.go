@@ -15,108 +15,121 @@ const tryTTL = 24 * time.Hour
 // maxTries is the most attempts that are told apart when there is no limit.
 const maxTries = 100
 
-// workChunk offers the records of a chunk and moves the range's lower bound
-// past them. A record that fails gets a range of its own, so that it holds
-// nothing up.
+// workChunk works on the first records of a range. to is where the range ends,
+// or the archive.
 func (r *runner) workChunk(rg redislog.SkippedRange, to evtid.ID, records []evtlog.Record) error {
-	counted, release, err := r.beginChunk(rg)
+	end := to
+	if len(records) == r.cfg.Count {
+		end = records[len(records)-1].ID
+	}
+	if isSingle(rg) {
+		return r.workSingle(rg, records[0])
+	}
+	// The lease says that the chunk was begun. Whoever finds it taken knows that
+	// the one who did never came to the end: one of the records may be deadly.
+	what, owner := "chunk:"+r.cfg.Group+":"+rg.After.Entry(), r.nextOwner()
+	first, err := r.ports.log.AcquireLease(r.ctx, what, owner, tryTTL)
 	if err != nil {
 		return err
 	}
+	if !first || r.cfg.MaxDeliveries == 1 {
+		return r.takeApart(rg, end, records, !first)
+	}
+	if err := r.workBulk(rg, end, records); err != nil {
+		return err
+	}
+	return r.release(what, owner)
+}
+
+// workBulk offers the records of a chunk, and then moves the range's lower bound
+// past what was done. A record that fails gets a range of its own, so that it
+// holds nothing up.
+func (r *runner) workBulk(rg redislog.SkippedRange, end evtid.ID, records []evtlog.Record) error {
 	done := rg.After
 	for _, rec := range records {
 		if r.stopping() || !r.lease.held(time.Now()) {
-			break
+			return r.shrink(rg, done)
 		}
-		ok, err := r.offerArchived(rec, rg, counted)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			break
+		switch r.offerArchived(rec, r.before[rec.ID]+1) {
+		case outcomeLeave:
+			return r.shrink(rg, done)
+		case outcomeRetry:
+			if _, err := r.countTry(rec.ID); err != nil {
+				return err
+			}
+			if err := r.ports.log.AddSkipped(r.ctx, r.cfg.Group, singleRange(rec.ID)); err != nil {
+				return err
+			}
 		}
 		done = rec.ID
-		if done == records[len(records)-1].ID && len(records) < r.cfg.Count {
-			done = to
-		}
 	}
-	if len(records) == 0 {
-		done = to
-	}
-	if err := r.shrink(rg, done); err != nil {
+	return r.shrink(rg, end)
+}
+
+// workSingle offers the record of a range of its own. Its attempts are counted.
+func (r *runner) workSingle(rg redislog.SkippedRange, rec evtlog.Record) error {
+	n, err := r.countTry(rec.ID)
+	if err != nil {
 		return err
 	}
-	return release()
-}
-
-// beginChunk finds out whether somebody began this chunk before and did not
-// come to its end: then one of its records may be deadly, and the attempts of
-// each are counted.
-func (r *runner) beginChunk(rg redislog.SkippedRange) (counted bool, release func() error, err error) {
-	if isSingle(rg) {
-		return true, func() error { return nil }, nil
+	if r.offerArchived(rec, r.before[rec.ID]+n) != outcomeDone {
+		return nil
 	}
-	what, owner := "chunk:"+r.cfg.Group+":"+rg.After.Entry(), r.nextOwner()
-	first, err := r.ports.log.AcquireLease(r.ctx, what, owner, tryTTL)
-	return !first, func() error { return r.release(what, owner) }, err
+	return r.shrink(rg, rg.To)
 }
 
-// offerArchived offers one record of a range. It is false when the record is
-// still to be done under this very range.
-func (r *runner) offerArchived(rec evtlog.Record, rg redislog.SkippedRange, counted bool) (bool, error) {
-	attempts := r.before[rec.ID] + 1
-	if counted {
-		n, err := r.countTry(rec.ID)
-		if err != nil {
-			return false, err
+// takeApart gives each record of a chunk a range of its own, where its attempts
+// are counted one by one and what is done stays done. begun says that each may
+// have had an attempt that was not counted.
+func (r *runner) takeApart(rg redislog.SkippedRange, end evtid.ID, records []evtlog.Record, begun bool) error {
+	singles := make([]redislog.SkippedRange, len(records))
+	for i, rec := range records {
+		singles[i] = singleRange(rec.ID)
+		if begun && r.cfg.MaxDeliveries != 1 {
+			if _, err := r.countTry(rec.ID); err != nil {
+				return err
+			}
 		}
-		attempts = r.before[rec.ID] + n
 	}
+	if err := r.ports.log.AddSkipped(r.ctx, r.cfg.Group, singles...); err != nil {
+		return err
+	}
+	return r.shrink(rg, end)
+}
+
+// offerArchived decides about one record and does it. After outcomeRetry the
+// record waits for its back-off once it has a range of its own.
+func (r *runner) offerArchived(rec evtlog.Record, attempts int) outcome {
 	if f := (entryFacts{attempts: attempts, max: r.cfg.MaxDeliveries}); decideEntry(f) == verdictDeadLetter {
-		return r.buryArchived(rec, rg, attempts-1, reasonBefore(f))
+		return r.buryArchived(rec, attempts-1, reasonBefore(f))
 	}
 	r.count.recovered.Add(1)
 	out, failure := r.attempt(rec, attempts, true)
 	switch out {
-	case outcomeLeave:
-		return false, nil
 	case outcomeBury:
-		return r.buryArchived(rec, rg, attempts, failure.Error())
+		out = r.buryArchived(rec, attempts, failure.Error())
 	case outcomeRetry:
-		if !counted {
-			if _, err := r.countTry(rec.ID); err != nil {
-				return false, err
-			}
-		}
-		return r.carve(rec.ID, rg, attempts)
+		r.rangeWait[singleRange(rec.ID)] = time.Now().Add(r.retryDelay(attempts))
+	case outcomeDone:
+		delete(r.before, rec.ID)
 	}
-	delete(r.before, rec.ID)
-	return true, nil
+	return out
 }
 
-// buryArchived moves a record of a range to the dead stream.
-func (r *runner) buryArchived(rec evtlog.Record, rg redislog.SkippedRange, attempts int, reason string) (bool, error) {
+// buryArchived moves a record to the dead stream. When that does not take it,
+// the record is to be tried again.
+func (r *runner) buryArchived(rec evtlog.Record, attempts int, reason string) outcome {
 	err := r.store(deadLetter{
 		id: rec.ID, entry: rec.ID.Entry(), fields: rec.Fields, group: r.cfg.Group,
 		reason: reason, attempts: attempts, last: time.Now(),
 	})
 	if err != nil {
 		r.cfg.Logger.Warn("dead letter was not stored; the record stays a skipped range", "id", rec.ID.String(), "err", err)
-		return r.carve(rec.ID, rg, attempts)
+		r.rangeWait[singleRange(rec.ID)] = time.Now().Add(r.retryDelay(attempts))
+		return outcomeRetry
 	}
 	delete(r.before, rec.ID)
-	return true, nil
-}
-
-// carve gives a failed record a range of its own that waits for its back-off.
-// It is false when it already has one.
-func (r *runner) carve(id evtid.ID, rg redislog.SkippedRange, attempts int) (bool, error) {
-	own := singleRange(id)
-	r.rangeWait[own] = time.Now().Add(r.retryDelay(attempts))
-	if own == rg {
-		return false, nil
-	}
-	return true, r.ports.log.AddSkipped(r.ctx, r.cfg.Group, own)
+	return outcomeDone
 }
 
 // countTry counts an attempt to handle a record that is not pending, so that

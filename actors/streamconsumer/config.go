@@ -59,8 +59,9 @@ type Config struct {
 	Start Start
 	// Handler handles one delivery at a time.
 	Handler evtlog.Handler
-	// Count is the largest number of entries read at once, and so the most that a
-	// crash redelivers. Zero means 100; at most MaxCount.
+	// Count is the largest number of entries read at once. A crash redelivers at
+	// most twice as many: the batch in hand, and one that a member with a quick
+	// handler reads ahead. Zero means 100; at most MaxCount.
 	Count int
 	// Block is how long one read waits for new entries. It bounds how long a
 	// dead connection can go unnoticed, not the latency. Zero means 1 s.

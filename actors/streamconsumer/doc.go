@@ -17,17 +17,25 @@
 // # Promises
 //
 // At-least-once: an entry is acknowledged after its handler returned nil, or
-// after it was stored in the dead stream, or after its loss was reported, and
-// never before. Handlers deduplicate on Delivery.ID. Acknowledgements ride with
-// the next read; a crash redelivers at most the batch in hand.
+// after it was stored in the dead stream, or after it was recorded as skipped,
+// and never before. Handlers deduplicate on Delivery.ID. Acknowledgements ride
+// with the next read; a crash redelivers at most the batch in hand and the one
+// read ahead.
 //
-// No two members run one entry at a time, as long as they can reach Redis at
+// No two members run one entry at a time, as long as each can reach Redis at
 // least once per MinIdle: work in hand is renewed every third of it, and a
-// handler whose entry was lost all the same is cancelled.
+// handler whose entry was lost all the same is cancelled. The exception is an
+// entry that is trimmed while its handler runs: it may be handed out once more,
+// from the archive.
 //
 // An entry that ends the process is as much a failure as one whose handler
-// returns an error. To keep its neighbours in the batch from being blamed, an
-// entry that was already redelivered is offered alone: read by itself, after
-// the acknowledgements of everything before it. So the server's count of an
-// entry is the number of times its handler was really called, up to two.
+// returns an error: the server counts deliveries, and the member looks at the
+// count before it calls the handler. To keep the neighbours in a batch from
+// being blamed, a claim does not count as a delivery, and an entry that was
+// already redelivered is offered alone: read by itself, behind the
+// acknowledgements of everything before it.
+//
+// Nothing is skipped in silence. A pending entry whose body was trimmed becomes a
+// skipped range of the group before it is acknowledged; a range is handled from
+// the archive, or reported as evtlog.Lost.
 package streamconsumer

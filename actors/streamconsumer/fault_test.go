@@ -303,7 +303,7 @@ func TestOutOfMemoryDelaysOnlyRanges(t *testing.T) {
 	w := newWorld(t)
 	ids := w.append(8)
 	w.abandon("a", 4)
-	a := &memory{}
+	a := newMemory()
 	w.archiveOnly(a, ids[1])
 	w.trimForeign(ids[1])
 	full := &fullLog{groupLog: w.log}

@@ -23,8 +23,10 @@ type hand struct {
 	done  int        // batch[:done] was offered
 	lost  map[evtid.ID]struct{}
 	retry schedule
-	// seen is when the ownership of the batch was last proved, in Unix nanoseconds.
-	seen atomic.Int64
+	// seen is when the ownership of the batch was last proved, in Unix nanoseconds;
+	// takes counts the batches, because a proof is good for those it was asked about.
+	seen  atomic.Int64
+	takes int
 
 	running  bool
 	id       evtid.ID // of the running delivery
@@ -47,6 +49,7 @@ func (h *hand) take(entries []redislog.Entry, at time.Time) {
 		}
 	}
 	h.seen.Store(at.UnixNano())
+	h.takes++
 	h.endScope(context.Canceled)
 }
 
@@ -175,42 +178,48 @@ func (h *hand) drop() (lowest, highest evtid.ID) {
 	return slices.MinFunc(owed, evtid.ID.Compare), slices.MaxFunc(owed, evtid.ID.Compare)
 }
 
-// held returns everything that is to be renewed, in order and each once.
-func (h *hand) held() []evtid.ID {
+// question is what a renewal asks about.
+type question struct {
+	ids   []evtid.ID // in order, each once
+	at    time.Time
+	takes int
+}
+
+// held returns everything that is to be renewed.
+func (h *hand) held() question {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if len(h.batch)+len(h.retry.items) == 0 {
-		return nil
-	}
-	ids := make([]evtid.ID, 0, len(h.batch)+len(h.retry.items))
+	q := question{at: time.Now(), takes: h.takes}
 	for _, id := range h.batch {
 		if _, lost := h.lost[id]; !lost && !id.IsZero() {
-			ids = append(ids, id)
+			q.ids = append(q.ids, id)
 		}
 	}
 	for id := range h.retry.items {
-		ids = append(ids, id)
+		q.ids = append(q.ids, id)
 	}
-	slices.SortFunc(ids, evtid.ID.Compare)
-	return slices.Compact(ids)
+	slices.SortFunc(q.ids, evtid.ID.Compare)
+	q.ids = slices.Compact(q.ids)
+	return q
 }
 
-// renewed takes the answer to a renewal that was asked at the given time: what
-// is not still owned was lost to a peer. It returns how many of the entries
-// that matter that were.
-func (h *hand) renewed(asked, still []evtid.ID, at time.Time) (lost int) {
+// renewed takes the answer to a renewal: what is not still owned was lost to a
+// peer. It returns how many entries were lost that still mattered.
+func (h *hand) renewed(q question, still []evtid.ID) (lost int) {
 	owned := make(map[evtid.ID]struct{}, len(still))
 	for _, id := range still {
 		owned[id] = struct{}{}
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for _, id := range asked {
+	for _, id := range q.ids {
 		if _, ok := owned[id]; !ok && h.lose(id) {
 			lost++
 		}
 	}
-	h.seen.Store(max(h.seen.Load(), at.UnixNano()))
+	if q.takes == h.takes {
+		h.seen.Store(max(h.seen.Load(), q.at.UnixNano()))
+	}
 	return lost
 }
 

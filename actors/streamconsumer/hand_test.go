@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/evtid"
@@ -27,7 +28,7 @@ func TestHandHoldsBatchAndRetries(t *testing.T) {
 	h := newHand(append(tids(3, 1), evtid.ID{})...)
 	h.postpone(tid(2), at(0), at(9))
 	h.postpone(tid(1), at(0), at(9))
-	equalIDs(t, "held: each once, in order, foreign ones not", h.held(), tids(1, 2, 3))
+	equalIDs(t, "held: each once, in order, foreign ones not", h.held().ids, tids(1, 2, 3))
 	var s Stats
 	h.describe(&s)
 	if s.InHand != 3 || s.Waiting != 2 || !s.Handling.IsZero() {
@@ -36,10 +37,10 @@ func TestHandHoldsBatchAndRetries(t *testing.T) {
 	h.offered()
 	h.offered()
 	h.settled(2)
-	equalIDs(t, "held after two were settled", h.held(), tids(1, 2))
+	equalIDs(t, "held after two were settled", h.held().ids, tids(1, 2))
 	h.rest()
 	h.forget(tid(1))
-	equalIDs(t, "held after the batch was dropped", h.held(), tids(2))
+	equalIDs(t, "held after the batch was dropped", h.held().ids, tids(2))
 }
 
 func TestHandLosesWhatIsNotRenewed(t *testing.T) {
@@ -50,7 +51,7 @@ func TestHandLosesWhatIsNotRenewed(t *testing.T) {
 		t.Fatal("a held entry cannot be begun")
 	}
 	asked := h.held()
-	if lost := h.renewed(asked, tids(3), at(5)); lost != 3 {
+	if lost := h.renewed(asked, tids(3)); lost != 3 {
 		t.Errorf("%d lost, want 1, 2 and the waiting 7", lost)
 	}
 	if !errors.Is(context.Cause(ctx), ErrNotOwner) {
@@ -71,7 +72,7 @@ func TestHandLosesWhatIsNotRenewed(t *testing.T) {
 	if !h.end() {
 		t.Error("a renewed entry is not owned")
 	}
-	equalIDs(t, "held", h.held(), tids(3))
+	equalIDs(t, "held", h.held().ids, tids(3))
 	// Taken again, it is owned again.
 	h.take(entriesOf(tid(2)), at(6))
 	if _, ok := h.begin(tid(2), false); !ok {
@@ -85,13 +86,29 @@ func TestHandAcknowledgedIsNotLost(t *testing.T) {
 	asked := h.held()
 	h.offered()
 	h.settled(1)
-	if lost := h.renewed(asked, tids(2), at(5)); lost != 0 {
+	if lost := h.renewed(asked, tids(2)); lost != 0 {
 		t.Errorf("%d lost", lost)
 	}
 	asked = h.held()
 	h.offered() // and the acknowledgement of 2 is on its way
-	if lost := h.renewed(asked, nil, at(6)); lost != 0 {
+	if lost := h.renewed(asked, nil); lost != 0 {
 		t.Errorf("%d lost after all were offered", lost)
+	}
+}
+
+// A proof of ownership is not one for what was taken after it was asked for.
+func TestHandProofIsOnlyForWhatItWasAskedAbout(t *testing.T) {
+	h := newHand(tids(1)...)
+	asked := h.held()
+	h.take(entriesOf(tid(2)), at(0))
+	h.renewed(asked, tids(1))
+	if since := h.unprovedFor(at(50)); since != 50*time.Second {
+		t.Errorf("unproved for %s, want 50s", since)
+	}
+	asked = h.held()
+	h.renewed(asked, tids(1, 2))
+	if since := h.unprovedFor(asked.at); since != 0 {
+		t.Errorf("unproved for %s after a renewal of everything", since)
 	}
 }
 
@@ -156,8 +173,8 @@ func TestHandDropNamesWhatIsOwed(t *testing.T) {
 	if low, high := h.drop(); low != tid(2) || high != tid(6) {
 		t.Errorf("owed from %s to %s", low, high)
 	}
-	if low, high := h.drop(); !low.IsZero() || !high.IsZero() || h.held() != nil {
-		t.Errorf("owed after that: from %s to %s, %v", low, high, h.held())
+	if low, high := h.drop(); !low.IsZero() || !high.IsZero() || len(h.held().ids) != 0 {
+		t.Errorf("owed after that: from %s to %s, %v", low, high, h.held().ids)
 	}
 }
 

@@ -177,6 +177,7 @@ func (r *runner) shrink(rg redislog.SkippedRange, done evtid.ID) error {
 	case done == rg.After:
 		return nil
 	case done == rg.To:
+		delete(r.rangeWait, rg)
 		return r.ports.log.RemoveSkipped(ctx, r.cfg.Group, rg)
 	}
 	return r.ports.log.ShrinkSkipped(ctx, r.cfg.Group, rg, done)

@@ -11,60 +11,36 @@ import (
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/archive"
+	"github.com/evtlog/evtlog/archive/archivetest"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/redislog"
 )
 
-// memory is an archive in memory that can be made to fail.
+// memory is an archive in memory that notes how it is read and can be made to
+// fail.
 type memory struct {
-	mu      sync.Mutex
-	records []evtlog.Record
-	down    error
-	reads   []archive.Range
+	*archivetest.Memory
+	mu    sync.Mutex
+	reads []archive.Range
 }
 
-func (a *memory) setDown(err error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.down = err
-}
+func newMemory() *memory { return &memory{Memory: archivetest.NewMemory()} }
 
-func (a *memory) Fold(_ context.Context, _ evtlog.StreamName, prev evtid.ID, records []evtlog.Record) (evtid.ID, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if w := a.watermark(); w != prev {
-		return w, &archive.ConflictError{Prev: prev, Watermark: w}
-	}
-	a.records = append(a.records, records...)
-	return a.watermark(), nil
-}
-
-func (a *memory) watermark() evtid.ID {
-	if len(a.records) == 0 {
-		return evtid.ID{}
-	}
-	return a.records[len(a.records)-1].ID
-}
-
-func (a *memory) Watermark(context.Context, evtlog.StreamName) (evtid.ID, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.watermark(), a.down
-}
-
-func (a *memory) Read(_ context.Context, _ evtlog.StreamName, r archive.Range) iter.Seq2[evtlog.Record, error] {
+func (a *memory) Read(ctx context.Context, stream evtlog.StreamName, r archive.Range) iter.Seq2[evtlog.Record, error] {
 	a.mu.Lock()
 	a.reads = append(a.reads, r)
-	records := slices.Clone(a.records)
 	a.mu.Unlock()
-	return func(yield func(evtlog.Record, error) bool) {
-		for _, rec := range records {
-			rec.Source = evtlog.Archived
-			if r.After.Less(rec.ID) && !r.To.Less(rec.ID) && !yield(rec, nil) {
-				return
-			}
+	return a.Memory.Read(ctx, stream, r)
+}
+
+// fail makes a step of the archive fail; nil lets it work again.
+func (a *memory) fail(step archivetest.Step, err error) {
+	a.SetHook(func(_ context.Context, at archivetest.Step) error {
+		if at == step {
+			return err
 		}
-	}
+		return nil
+	})
 }
 
 // fold archives everything live up to the id, as an archiver does, and trims it
@@ -83,8 +59,12 @@ func (w *world) fold(a *memory, through evtid.ID) {
 func (w *world) archiveOnly(a *memory, through evtid.ID) {
 	w.t.Helper()
 	records := slices.DeleteFunc(w.records(w.log), func(r evtlog.Record) bool { return through.Less(r.ID) })
-	prev, _ := a.Watermark(w.t.Context(), evtlog.StreamName{})
-	if _, err := a.Fold(w.t.Context(), evtlog.StreamName{}, prev, records); err != nil {
+	name := evtlog.StreamName{Queue: w.stream.Queue(), Name: w.stream.Name()}
+	prev, err := a.Watermark(w.t.Context(), name)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if _, err := a.Fold(w.t.Context(), name, prev, records); err != nil {
 		w.t.Fatal(err)
 	}
 }
@@ -113,7 +93,7 @@ func TestTrimmedPendingEntriesComeFromTheArchive(t *testing.T) {
 			w := newWorld(t)
 			ids := w.append(8)
 			w.abandon("a", 5)
-			a := &memory{}
+			a := newMemory()
 			if recorded {
 				w.fold(a, ids[2])
 			} else {
@@ -147,12 +127,14 @@ func TestGroupLateForATrimReadsTheArchiveInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := w.append(25)
-	a := &memory{}
+	a := newMemory()
 	w.fold(a, ids[19])
 	var j journal
 	m := w.start("a", j.handle, withArchive(a), with(func(c *Config) { c.Count = 6 }))
 	until(t, "all is settled", func() bool { return w.settledAt(ids[24]) })
 	equalIDs(t, "order", j.ids(), ids)
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	for _, r := range a.reads {
 		if r.AtLeast != ids[19] {
 			t.Errorf("archive read %+v, want a state that has applied %s", r, ids[19])
@@ -167,7 +149,7 @@ func TestGroupLateForATrimReadsTheArchiveInOrder(t *testing.T) {
 func TestFromHeadIncludesTheArchive(t *testing.T) {
 	w := newWorld(t)
 	ids := w.append(9)
-	a := &memory{}
+	a := newMemory()
 	w.fold(a, ids[5])
 	var j journal
 	w.start("a", j.handle, withArchive(a))
@@ -209,7 +191,7 @@ func TestEntriesDroppedByAClaimAreNotForgotten(t *testing.T) {
 			w := newWorld(t)
 			ids := w.append(6)
 			w.abandon("dead", 4)
-			a := &memory{}
+			a := newMemory()
 			w.archiveOnly(a, ids[1])
 			w.trimForeign(ids[1])
 			var j journal
@@ -243,7 +225,7 @@ func TestTrimBeforeArchiveIsLostInPart(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := w.append(6)
-	a := &memory{}
+	a := newMemory()
 	w.archiveOnly(a, ids[1])
 	if _, err := w.log.TrimThrough(t.Context(), ids[3]); err != nil {
 		t.Fatal(err)
@@ -263,7 +245,7 @@ func TestDeletedEntryIsReportedWhenTheArchiveLacksIt(t *testing.T) {
 	ids := w.append(3)
 	w.abandon("a", 3)
 	w.server.Do("XDEL", w.stream.Key(), ids[1].Entry())
-	a := &memory{}
+	a := newMemory()
 	w.archiveOnly(a, ids[2])
 	var j journal
 	m := w.start("a", j.handle, withArchive(a))
@@ -278,19 +260,25 @@ func TestDeletedEntryIsReportedWhenTheArchiveLacksIt(t *testing.T) {
 // An archive that cannot be reached makes the range late, not lost, and keeps
 // nothing else waiting.
 func TestUnreachableArchiveDelaysOnlyTheRange(t *testing.T) {
+	for _, step := range []archivetest.Step{archivetest.BeforeWatermark, archivetest.BeforeRead, archivetest.BeforeRecord} {
+		t.Run(string(step), func(t *testing.T) { archiveDown(t, step) })
+	}
+}
+
+func archiveDown(t *testing.T, step archivetest.Step) {
 	w := newWorld(t)
 	if _, err := w.log.CreateGroup(t.Context(), testGroup, redislog.Head()); err != nil {
 		t.Fatal(err)
 	}
 	ids := w.append(6)
-	a := &memory{}
+	a := newMemory()
 	w.fold(a, ids[2])
-	a.setDown(errors.New("no quorum"))
+	a.fail(step, errors.New("no quorum"))
 	var j journal
 	m := w.start("a", j.handle, withArchive(a))
 	until(t, "new entries are handled", func() bool { return j.len() == 3 })
 	equalIDs(t, "handled without the archive", j.ids(), ids[3:])
-	a.setDown(nil)
+	a.fail(step, nil)
 	until(t, "all is settled", func() bool { return w.settledAt(ids[5]) })
 	equalIDs(t, "handled", j.ids(), append(slices.Clone(ids[3:]), ids[:3]...))
 	if lost := eventsOf[evtlog.Lost](m.events); len(lost) != 0 {
@@ -306,7 +294,7 @@ func TestFailingRecordOfARange(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := w.append(8)
-	a := &memory{}
+	a := newMemory()
 	w.fold(a, ids[5])
 	j := journal{then: func(_ context.Context, d evtlog.Delivery) error {
 		if d.ID == ids[1] || d.ID == ids[3] && d.Attempts < 3 {
@@ -351,7 +339,7 @@ func TestRangesAreWorkedOnByOneMember(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := w.append(10)
-	a := &memory{}
+	a := newMemory()
 	w.fold(a, ids[7])
 	var parallel gauge
 	j := journal{then: func(ctx context.Context, d evtlog.Delivery) error {
@@ -379,7 +367,7 @@ func TestStopInARangeKeepsItsProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := w.append(10)
-	a := &memory{}
+	a := newMemory()
 	w.fold(a, ids[9])
 	reached := make(chan struct{})
 	first := journal{}
@@ -406,7 +394,7 @@ func TestForeignElementInTheListOfRangesIsReported(t *testing.T) {
 	w := newWorld(t)
 	ids := w.append(4)
 	w.abandon("a", 1)
-	a := &memory{}
+	a := newMemory()
 	w.fold(a, ids[1])
 	w.server.Do("RPUSH", w.stream.Skipped(testGroup), "what is this")
 	var j journal
