@@ -112,7 +112,7 @@ func (s *session) fence() error {
 	if err == redis.ErrNil {
 		// Neither set nor there: the SET was refused.
 		if err = s.refusal(replies[0]); err == nil {
-			err = &ConnError{Op: s.op, Addr: s.c.ep.addr, Err: protocolError("the fence key vanished")}
+			err = protocolError("the fence key vanished")
 		}
 	}
 	if err != nil {
@@ -157,12 +157,12 @@ func (l *Log) name() evtlog.StreamName {
 // op names a command on this stream for errors.
 func (l *Log) op(verb string) string { return verb + " " + l.stream.String() }
 
-func (l *Log) do(ctx context.Context, verb string, cmd command) (reply any, err error) {
-	err = l.with(ctx, verb, func(s *session) error {
-		reply, err = s.do(cmd)
+// ask runs one command on this stream; see Client.ask.
+func (l *Log) ask(ctx context.Context, verb string, cmd command, decode func(reply any) error) error {
+	if err := l.check(verb); err != nil {
 		return err
-	})
-	return reply, err
+	}
+	return l.c.ask(ctx, l.op(verb), cmd, decode)
 }
 
 func (l *Log) with(ctx context.Context, verb string, f func(*session) error) error {

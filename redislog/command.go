@@ -37,7 +37,19 @@ func (c *Client) with(ctx context.Context, op string, f func(*session) error) er
 		}
 		_ = conn.Close()
 	}()
-	return f(&session{c: c, ctx: ctx, conn: conn, op: op})
+	s := &session{c: c, ctx: ctx, conn: conn, op: op}
+	err = f(s)
+	var nonsense protocolError
+	if errors.As(err, &nonsense) {
+		return s.drop(nonsense)
+	}
+	return err
+}
+
+// drop closes the connection after an answer that made no sense: the next one
+// could be the answer to something else.
+func (s *session) drop(why protocolError) error {
+	return s.byHand(func(w *wire) error { return w.fail(s.op, why) })
 }
 
 // borrowError passes on what dialling says, which is typed already.
@@ -83,7 +95,7 @@ func (s *session) pipeline(cmds ...command) ([]any, error) {
 	}
 	replies, _ := reply.([]any)
 	if len(replies) != len(cmds) {
-		return nil, &ConnError{Op: s.op, Addr: s.c.ep.addr, Err: protocolError("the number of answers is not that of the commands")}
+		return nil, protocolError("the number of answers is not that of the commands")
 	}
 	return replies, nil
 }
@@ -126,7 +138,7 @@ func (s *session) transaction(cmds ...command) (replies []any, done bool, err er
 			return last, true, nil
 		}
 	}
-	return nil, false, &ConnError{Op: s.op, Addr: s.c.ep.addr, Err: protocolError("EXEC did not answer each command")}
+	return nil, false, protocolError("EXEC did not answer each command")
 }
 
 // refusal returns the typed error of a reply that is one.
@@ -149,11 +161,15 @@ func (s *session) typed(err error) error {
 	return &ConnError{Op: s.op, Addr: s.c.ep.addr, Err: cause(s.ctx, err)}
 }
 
-// do runs one command on a pooled connection.
-func (c *Client) do(ctx context.Context, op string, cmd command) (reply any, err error) {
-	err = c.with(ctx, op, func(s *session) error {
-		reply, err = s.do(cmd)
-		return err
+// ask runs one command on a pooled connection and has its answer decoded before
+// the connection is given back: an answer that does not fit the question takes
+// the connection with it. A nil decode takes any answer.
+func (c *Client) ask(ctx context.Context, op string, cmd command, decode func(reply any) error) error {
+	return c.with(ctx, op, func(s *session) error {
+		reply, err := s.do(cmd)
+		if err != nil || decode == nil {
+			return err
+		}
+		return decode(reply)
 	})
-	return reply, err
 }

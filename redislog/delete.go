@@ -16,6 +16,5 @@ func (l *Log) Delete(ctx context.Context) error {
 	for _, k := range keys {
 		words = append(words, k)
 	}
-	_, err = l.c.do(ctx, "UNLINK "+l.stream.String(), words)
-	return err
+	return l.ask(ctx, "UNLINK", words, nil)
 }

@@ -411,7 +411,7 @@ func TestFailoverBehindTheAddress(t *testing.T) {
 	fill(t, l, 1, 1)
 	fill(t, nextLog, 1, 2)
 	host, port, _ := net.SplitHostPort(next.Addr)
-	if _, err := old.c.do(t.Context(), "test", command{"REPLICAOF", host, port}); err != nil {
+	if err := old.c.ask(t.Context(), "test", command{"REPLICAOF", host, port}, nil); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Retarget(next.Addr)

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/keyspace"
 )
@@ -101,7 +99,7 @@ func (l *Log) groupFacts(s *session, group string, at StartAt) (exists bool, pla
 	}
 	floor, _, _, err := firstID(replies[1])
 	if err != nil {
-		return false, plan, l.odd("XREVRANGE", err.Error())
+		return false, plan, err
 	}
 	refused := s.refusal(replies[0])
 	if isNoKey(refused) {
@@ -110,7 +108,7 @@ func (l *Log) groupFacts(s *session, group string, at StartAt) (exists bool, pla
 	if refused != nil {
 		return false, plan, refused
 	}
-	groups, err := l.groupsOf(replies[0])
+	groups, err := groupsOf(replies[0])
 	for _, g := range groups {
 		exists = exists || g.Name == group
 	}
@@ -175,8 +173,8 @@ func (l *Log) DestroyGroup(ctx context.Context, group string) error {
 		if err != nil || !done {
 			return false, err
 		}
-		destroyed, err := redis.Int64(replies[1], s.refusal(replies[1]))
-		if err == nil && destroyed == 0 || isMissingStream(err) {
+		err = s.refusal(replies[1])
+		if err == nil && intOr(replies[1], 0) == 0 || isMissingStream(err) {
 			return true, serverError(l.op(verb), l.c.ep.addr, "NOGROUP there is no such group")
 		}
 		return true, err

@@ -46,25 +46,25 @@ func (l *Log) Info(ctx context.Context) (info StreamInfo, err error) {
 			}
 			return err
 		}
-		info, err = l.infoOf(replies, details)
+		info, err = infoOf(replies, details)
 		return err
 	})
 	return info, err
 }
 
-func (l *Log) infoOf(ends, details []any) (info StreamInfo, err error) {
+func infoOf(ends, details []any) (info StreamInfo, err error) {
 	info.Exists = true
 	info.Length = intOr(flatMap(details[0])["length"], 0)
 	groups, _ := details[1].([]any)
 	info.Groups = int64(len(groups))
-	if info.Last, err = l.topOf(details[0]); err != nil {
+	if info.Last, err = topOf(details[0]); err != nil {
 		return info, err
 	}
 	if info.First, _, _, err = firstID(ends[0]); err != nil {
-		return info, l.odd("XRANGE", err.Error())
+		return info, err
 	}
 	if info.Newest, _, _, err = firstID(ends[1]); err != nil {
-		return info, l.odd("XREVRANGE", err.Error())
+		return info, err
 	}
 	return info, nil
 }
@@ -108,32 +108,33 @@ type GroupInfo struct {
 
 // Groups lists the groups of the stream, none when it does not exist.
 func (l *Log) Groups(ctx context.Context) ([]GroupInfo, error) {
-	reply, err := l.do(ctx, "XINFO GROUPS", command{"XINFO", "GROUPS", l.stream.Key()})
+	var groups []GroupInfo
+	err := l.ask(ctx, "XINFO GROUPS", command{"XINFO", "GROUPS", l.stream.Key()}, func(reply any) (err error) {
+		groups, err = groupsOf(reply)
+		return err
+	})
 	if isNoKey(err) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return l.groupsOf(reply)
+	return groups, err
 }
 
-func (l *Log) groupsOf(reply any) ([]GroupInfo, error) {
+func groupsOf(reply any) ([]GroupInfo, error) {
 	list, _ := reply.([]any)
 	groups := make([]GroupInfo, 0, len(list))
 	for _, item := range list {
 		m := flatMap(item)
 		name, err := redis.String(m["name"], nil)
 		if err != nil {
-			return nil, l.odd("XINFO GROUPS", "a group has no name")
+			return nil, protocolError("a group has no name")
 		}
 		last, err := redis.String(m["last-delivered-id"], nil)
 		if err != nil {
-			return nil, l.odd("XINFO GROUPS", "a group has no position")
+			return nil, protocolError("a group has no position")
 		}
 		id, err := floorPosition(last)
 		if err != nil {
-			return nil, l.odd("XINFO GROUPS", err.Error())
+			return nil, err
 		}
 		groups = append(groups, GroupInfo{
 			Name: name, Consumers: intOr(m["consumers"], 0), Pending: intOr(m["pending"], 0), LastDelivered: id,
@@ -159,17 +160,22 @@ func (l *Log) Members(ctx context.Context, group string) ([]MemberInfo, error) {
 	if err := keyspace.CheckGroup(group); err != nil {
 		return nil, err
 	}
-	reply, err := l.do(ctx, "XINFO CONSUMERS "+group, command{"XINFO", "CONSUMERS", l.stream.Key(), group})
-	if err != nil {
-		return nil, noGroup(err)
-	}
+	var members []MemberInfo
+	err := l.ask(ctx, "XINFO CONSUMERS "+group, command{"XINFO", "CONSUMERS", l.stream.Key(), group}, func(reply any) (err error) {
+		members, err = membersOf(reply)
+		return err
+	})
+	return members, noGroup(err)
+}
+
+func membersOf(reply any) ([]MemberInfo, error) {
 	list, _ := reply.([]any)
 	members := make([]MemberInfo, 0, len(list))
 	for _, item := range list {
 		m := flatMap(item)
 		name, err := redis.String(m["name"], nil)
 		if err != nil {
-			return nil, l.odd("XINFO CONSUMERS", "a member has no name")
+			return nil, protocolError("a member has no name")
 		}
 		idle := time.Duration(-1)
 		if ms := intOr(m["idle"], -1); ms >= 0 {

@@ -3,8 +3,6 @@ package redislog
 import (
 	"context"
 	"time"
-
-	"github.com/gomodule/redigo/redis"
 )
 
 // AcquireLease takes the lease on what for owner until ttl has passed, or
@@ -53,9 +51,10 @@ func (l *Log) ReleaseLease(ctx context.Context, what, owner string) error {
 }
 
 func holds(s *session, key, owner string) (bool, error) {
-	holder, err := redis.String(s.do(command{"GET", key}))
-	if err == redis.ErrNil {
-		return false, nil
+	reply, err := s.do(command{"GET", key})
+	if err != nil || reply == nil {
+		return false, err
 	}
+	holder, err := word(reply)
 	return err == nil && holder == owner, err
 }

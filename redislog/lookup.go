@@ -80,8 +80,8 @@ func (l *Log) lookupParts(w *wire, op string) (found Lookup, err error) {
 		}
 	} else {
 		found.Exists = true
-		if found.Top, err = l.topOf(info); err != nil {
-			return Lookup{}, err
+		if found.Top, err = topOf(info); err != nil {
+			return Lookup{}, w.fail(op, err)
 		}
 	}
 	records, err := w.records(op, l.name(), 1)
@@ -161,6 +161,5 @@ func (l *Log) KillClient(ctx context.Context, clientID int64) error {
 	if clientID <= 0 {
 		return badArgument("KillClient", "client id", "the server did not tell it; append a later record instead, and look up again")
 	}
-	_, err := l.do(ctx, "CLIENT KILL", command{"CLIENT", "KILL", "ID", clientID})
-	return err
+	return l.ask(ctx, "CLIENT KILL", command{"CLIENT", "KILL", "ID", clientID}, nil)
 }

@@ -233,3 +233,101 @@ func TestZeroStream(t *testing.T) {
 		}
 	}
 }
+
+// TestIdleConnectionsAreAsked before they are used again, and fresh ones not.
+func TestIdleConnectionsAreAsked(t *testing.T) {
+	srv, l := realLog(t)
+	pool := l.c.newPool()
+	defer pool.Close()
+	conn, err := pool.DialContext(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if err := pool.TestOnBorrowContext(t.Context(), conn, time.Now().Add(-2*idleCheck)); err != nil {
+		t.Fatal(err)
+	}
+	srv.Do("CLIENT", "KILL", "TYPE", "normal")
+	if err := pool.TestOnBorrowContext(t.Context(), conn, time.Now()); err != nil {
+		t.Fatalf("a fresh connection was asked: %v", err)
+	}
+	if err := pool.TestOnBorrowContext(t.Context(), conn, time.Now().Add(-2*idleCheck)); err == nil {
+		t.Fatal("a dead connection passed")
+	}
+	if conn.Err() == nil {
+		t.Fatal("it would be used again")
+	}
+}
+
+// typed reports whether an error is one that callers can branch on.
+func typed(err error) bool {
+	var (
+		server *ServerError
+		effect *TrimEffectError
+		odd    *SkippedError
+		busy   *MemberBusyError
+	)
+	return isConnError(err) || errors.As(err, &server) || errors.As(err, &effect) || errors.As(err, &odd) || errors.As(err, &busy) || errors.Is(err, evtlog.ErrUnavailable)
+}
+
+// TestNonsenseAnswers: whatever a server says to a short command, the outcome is
+// an ordinary answer or a typed error, and never a panic.
+func TestNonsenseAnswers(t *testing.T) {
+	calls := map[string]func(context.Context, *Log) error{
+		"Last":   func(ctx context.Context, l *Log) error { _, err := l.Last(ctx); return err },
+		"Page":   func(ctx context.Context, l *Log) error { _, _, err := l.Page(ctx, at(1), at(2), 1); return err },
+		"Before": func(ctx context.Context, l *Log) error { _, err := l.PageBefore(ctx, at(1), at(2), 1); return err },
+		"Info":   func(ctx context.Context, l *Log) error { _, err := l.Info(ctx); return err },
+		"Lookup": func(ctx context.Context, l *Log) error { _, err := l.Lookup(ctx, at(1)); return err },
+		"Trim": func(ctx context.Context, l *Log) error {
+			_, err := l.Trim(ctx, TrimPolicy{MaxLen: 1, Exact: true})
+			return err
+		},
+		"Through": func(ctx context.Context, l *Log) error { _, err := l.TrimThrough(ctx, at(1)); return err },
+		"Seal":    func(ctx context.Context, l *Log) error { return l.Seal(ctx, at(1)) },
+		"Foreign": func(ctx context.Context, l *Log) error { _, _, err := l.FirstForeign(ctx); return err },
+		"Create":  func(ctx context.Context, l *Log) error { _, err := l.CreateGroup(ctx, "g", Head()); return err },
+		"Destroy": func(ctx context.Context, l *Log) error { return l.DestroyGroup(ctx, "g") },
+		"Groups":  func(ctx context.Context, l *Log) error { _, err := l.Groups(ctx); return err },
+		"Members": func(ctx context.Context, l *Log) error { _, err := l.Members(ctx, "g"); return err },
+		"Pending": func(ctx context.Context, l *Log) error { _, err := l.Pending(ctx, "g", at(1), 1, "", 0); return err },
+		"Summary": func(ctx context.Context, l *Log) error { _, _, _, err := l.PendingSummary(ctx, "g"); return err },
+		"Renew":   func(ctx context.Context, l *Log) error { _, err := l.Renew(ctx, "g", "c", ats(1)); return err },
+		"Ranges":  func(ctx context.Context, l *Log) error { _, err := l.SkippedRanges(ctx, "g"); return err },
+		"Lease": func(ctx context.Context, l *Log) error {
+			_, err := l.AcquireLease(ctx, "x", "me", time.Second)
+			return err
+		},
+		"Member":  func(ctx context.Context, l *Log) error { return l.DeleteMember(ctx, "g", "c") },
+		"Streams": func(ctx context.Context, l *Log) error { _, err := l.c.Streams(ctx, "cm"); return err },
+		"Server":  func(ctx context.Context, l *Log) error { _, err := l.c.Server(ctx); return err },
+		"Publish": func(ctx context.Context, l *Log) error { _, err := l.c.Publish(ctx, "cm", nil); return err },
+	}
+	for _, answer := range []string{
+		":1\r\n", "+OK\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n", "$1\r\nx\r\n", "*1\r\n*0\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n:2\r\n",
+		"*1\r\n*1\r\n$1\r\nx\r\n", "*1\r\n*2\r\n$1\r\nx\r\n*0\r\n", "*2\r\n$17\r\nlast-generated-id\r\n$1\r\nx\r\n",
+		"*1\r\n*2\r\n$4\r\nname\r\n$1\r\ng\r\n", "*1\r\n*4\r\n$4\r\nname\r\n$1\r\ng\r\n$17\r\nlast-delivered-id\r\n$1\r\nx\r\n",
+		"*1\r\n*4\r\n$1\r\nx\r\n$1\r\nc\r\n:1\r\n:1\r\n", "*4\r\n:1\r\n$1\r\nx\r\n$1\r\nx\r\n*0\r\n", "-ERR no\r\n", "?\r\n",
+	} {
+		addr := fakeServer(t, admitting("7.0.15", func([]string) string { return answer }))
+		l := openAt(t, Config{URL: "redis://" + addr, CommandTimeout: 200 * time.Millisecond}).Log(feed(t))
+		for name, call := range calls {
+			if err := call(within(t, 5*time.Second), l); err != nil && !typed(err) {
+				t.Errorf("%s after %q: %T %v", name, answer, err, err)
+			}
+		}
+	}
+}
+
+// TestAnswerOfAnotherKindDropsTheConnection: the next answer on it could be that
+// of another question.
+func TestAnswerOfAnotherKindDropsTheConnection(t *testing.T) {
+	addr := fakeServer(t, admitting("7.0.15", func([]string) string { return "+OK\r\n" }))
+	l := openAt(t, Config{URL: "redis://" + addr}).Log(feed(t))
+	if _, err := l.Trim(t.Context(), TrimPolicy{MaxLen: 1, Exact: true}); !isConnError(err) || !strings.Contains(err.Error(), "protocol error") {
+		t.Fatalf("got %v", err)
+	}
+	if n := l.c.pool.Stats().ActiveCount; n != 0 {
+		t.Fatalf("%d connections are kept", n)
+	}
+}

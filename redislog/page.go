@@ -17,36 +17,24 @@ const firstEntry = "1704067200000-0"
 // appended, trimmed or not. It is the zero ID when the stream does not exist. A
 // top that no EVT id can have is rounded down to the largest id below it.
 func (l *Log) Last(ctx context.Context) (evtid.ID, error) {
-	reply, err := l.do(ctx, "XINFO STREAM", command{"XINFO", "STREAM", l.stream.Key()})
+	var last evtid.ID
+	err := l.ask(ctx, "XINFO STREAM", command{"XINFO", "STREAM", l.stream.Key()}, func(reply any) (err error) {
+		last, err = topOf(reply)
+		return err
+	})
 	if isNoKey(err) {
 		return evtid.ID{}, nil
 	}
-	if err != nil {
-		return evtid.ID{}, err
-	}
-	return l.topOf(reply)
+	return last, err
 }
 
 // topOf reads last-generated-id out of an answer of XINFO STREAM.
-func (l *Log) topOf(reply any) (evtid.ID, error) {
+func topOf(reply any) (evtid.ID, error) {
 	top, err := redis.String(flatMap(reply)["last-generated-id"], nil)
 	if err != nil {
-		return evtid.ID{}, l.odd("XINFO STREAM", "no last-generated-id")
+		return evtid.ID{}, protocolError("no last-generated-id")
 	}
-	if top == "" {
-		// What miniredis says of a stream that was only ever made.
-		return evtid.ID{}, nil
-	}
-	id, err := floorPosition(top)
-	if err != nil {
-		return evtid.ID{}, l.odd("XINFO STREAM", err.Error())
-	}
-	return id, nil
-}
-
-// odd is an answer that cannot be used although the connection is in order.
-func (l *Log) odd(verb, what string) error {
-	return &ConnError{Op: l.op(verb), Addr: l.c.ep.addr, Err: protocolError(what)}
+	return floorPosition(top)
 }
 
 // Page returns up to n records with after < id <= to in mint order, and then, in

@@ -32,11 +32,12 @@ func (l *Log) Pending(ctx context.Context, group string, after evtid.ID, n int, 
 	if err != nil {
 		return nil, err
 	}
-	reply, err := l.do(ctx, "XPENDING "+group, cmd)
-	if err != nil {
-		return nil, err
-	}
-	return l.pendingOf(reply)
+	var entries []PendingEntry
+	err = l.ask(ctx, "XPENDING "+group, cmd, func(reply any) (err error) {
+		entries, err = pendingOf(reply)
+		return err
+	})
+	return entries, err
 }
 
 func (l *Log) pendingCommand(group string, after evtid.ID, n int, consumer string, minIdle time.Duration) (command, error) {
@@ -61,17 +62,17 @@ func (l *Log) pendingCommand(group string, after evtid.ID, n int, consumer strin
 	return append(cmd, consumer), keyspace.CheckMember(consumer)
 }
 
-func (l *Log) pendingOf(reply any) ([]PendingEntry, error) {
+func pendingOf(reply any) ([]PendingEntry, error) {
 	list, _ := reply.([]any)
 	entries := make([]PendingEntry, 0, len(list))
 	for _, item := range list {
 		row, _ := item.([]any)
 		if len(row) < 4 {
-			return nil, l.odd("XPENDING", "a row is not id, consumer, idle, count")
+			return nil, protocolError("a row is not id, consumer, idle, count")
 		}
 		id, raw, err := entryID(row[0])
 		if err != nil {
-			return nil, l.odd("XPENDING", err.Error())
+			return nil, err
 		}
 		consumer, _ := redis.String(row[1], nil)
 		entries = append(entries, PendingEntry{
@@ -90,25 +91,20 @@ func (l *Log) PendingSummary(ctx context.Context, group string) (count int64, lo
 	if err := keyspace.CheckGroup(group); err != nil {
 		return 0, evtid.ID{}, evtid.ID{}, err
 	}
-	reply, err := l.do(ctx, "XPENDING "+group, command{"XPENDING", l.stream.Key(), group})
-	if err != nil {
-		return 0, evtid.ID{}, evtid.ID{}, err
-	}
-	parts, _ := reply.([]any)
-	if len(parts) < 3 {
-		return 0, evtid.ID{}, evtid.ID{}, l.odd("XPENDING", "the summary is not count, lowest, highest")
-	}
-	count = intOr(parts[0], 0)
-	if count == 0 {
-		return 0, evtid.ID{}, evtid.ID{}, nil
-	}
-	if lowest, _, err = entryID(parts[1]); err != nil {
-		return 0, evtid.ID{}, evtid.ID{}, l.odd("XPENDING", err.Error())
-	}
-	if highest, _, err = entryID(parts[2]); err != nil {
-		return 0, evtid.ID{}, evtid.ID{}, l.odd("XPENDING", err.Error())
-	}
-	return count, lowest, highest, nil
+	err = l.ask(ctx, "XPENDING "+group, command{"XPENDING", l.stream.Key(), group}, func(reply any) (err error) {
+		parts, _ := reply.([]any)
+		if len(parts) < 3 {
+			return protocolError("the summary is not count, lowest, highest")
+		}
+		if count = intOr(parts[0], 0); count == 0 {
+			return nil
+		}
+		if lowest, _, err = entryID(parts[1]); err == nil {
+			highest, _, err = entryID(parts[2])
+		}
+		return err
+	})
+	return count, lowest, highest, err
 }
 
 // Renew says that the member still works on these entries: their idle time
@@ -155,14 +151,14 @@ func (l *Log) ownedOf(s *session, group, consumer string, ids []evtid.ID) (owned
 		return nil, oldest, err
 	}
 	if oldest, _, _, err = firstID(reply); err != nil {
-		return nil, oldest, l.odd("XRANGE", err.Error())
+		return nil, oldest, err
 	}
 	for from := lowest; ; {
 		reply, err := s.do(command{"XPENDING", l.stream.Key(), group, from.Entry(), highest.Entry(), pendingPage, consumer})
 		if err != nil {
 			return nil, oldest, err
 		}
-		page, err := l.pendingOf(reply)
+		page, err := pendingOf(reply)
 		if err != nil {
 			return nil, oldest, err
 		}
@@ -204,14 +200,12 @@ func (l *Log) DeleteMember(ctx context.Context, group, member string) error {
 	if err := checkGroupMember(group, member); err != nil {
 		return err
 	}
-	reply, err := l.do(ctx, "delete member "+group+"/"+member, command{"EVAL", deleteMember, 1, l.stream.Key(), group, member})
-	if err != nil {
-		return err
-	}
-	if intOr(reply, 0) < 0 {
+	return l.ask(ctx, "delete member "+group+"/"+member, command{"EVAL", deleteMember, 1, l.stream.Key(), group, member}, func(reply any) error {
+		if n, err := integer(reply); err != nil || n >= 0 {
+			return err
+		}
 		return &MemberBusyError{Stream: l.stream.String(), Group: group, Member: member}
-	}
-	return nil
+	})
 }
 
 func checkGroupMember(group, member string) error {

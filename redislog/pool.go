@@ -29,7 +29,7 @@ func (c *Client) newPool() *redis.Pool {
 			if err != nil {
 				return nil, err
 			}
-			return &pooled{conn: l.redis, wire: newWire(l.net, c.ep.addr, c.cfg.CommandTimeout)}, nil
+			return &pooled{Conn: l.redis, wire: newWire(l.net, c.ep.addr, c.cfg.CommandTimeout)}, nil
 		},
 		TestOnBorrowContext: func(ctx context.Context, conn redis.Conn, lastUsed time.Time) error {
 			if time.Since(lastUsed) < idleCheck {
@@ -44,7 +44,7 @@ func (c *Client) newPool() *redis.Pool {
 // pooled is what the pool holds: redigo's connection, plus the rule when it may
 // not be used again. It implements redis.Conn and redis.ConnWithContext.
 type pooled struct {
-	conn redis.Conn
+	redis.Conn
 	// wire speaks on the same socket, for commands whose answer is worth
 	// decoding by hand. Between commands neither side has anything buffered.
 	wire *wire
@@ -83,7 +83,7 @@ func (p *pooled) run(ctx context.Context, name string, args []any) (any, error) 
 		// Zero would mean no limit at all.
 		limit = max(min(limit, time.Until(deadline)), time.Millisecond)
 	}
-	return redis.DoWithTimeout(p.conn, limit, name, args...)
+	return redis.DoWithTimeout(p.Conn, limit, name, args...)
 }
 
 // inspect marks the connection when the server is not the one to talk to.
@@ -109,11 +109,8 @@ func (p *pooled) Err() error {
 	if p.wire.err != nil {
 		return p.wire.err
 	}
-	return p.conn.Err()
+	return p.Conn.Err()
 }
-
-// Close closes the connection.
-func (p *pooled) Close() error { return p.conn.Close() }
 
 // Do runs a command; the pool calls it with "" to read what is outstanding when
 // a connection is given back.
@@ -127,24 +124,8 @@ func (p *pooled) Send(name string, args ...any) error {
 	if err := p.Err(); err != nil {
 		return err
 	}
-	return p.conn.Send(name, args...)
+	return p.Conn.Send(name, args...)
 }
 
-// Flush writes what Send buffered.
-func (p *pooled) Flush() error {
-	if err := p.Err(); err != nil {
-		return err
-	}
-	return p.conn.Flush()
-}
-
-// Receive reads one answer.
-func (p *pooled) Receive() (any, error) {
-	if err := p.Err(); err != nil {
-		return nil, err
-	}
-	return p.conn.Receive()
-}
-
-// ReceiveContext reads one answer.
+// ReceiveContext completes redis.ConnWithContext; answers are read by DoContext.
 func (p *pooled) ReceiveContext(context.Context) (any, error) { return p.Receive() }

@@ -23,6 +23,31 @@ func flatMap(reply any) map[string]any {
 	return m
 }
 
+// word, words and integer take an answer of that one kind.
+func word(reply any) (string, error) {
+	s, err := redis.String(reply, nil)
+	if err != nil {
+		return "", protocolError("the answer is not a string")
+	}
+	return s, nil
+}
+
+func words(reply any) ([]string, error) {
+	list, err := redis.Strings(reply, nil)
+	if err != nil {
+		return nil, protocolError("the answer is not a list of strings")
+	}
+	return list, nil
+}
+
+func integer(reply any) (int64, error) {
+	n, ok := reply.(int64)
+	if !ok {
+		return 0, protocolError("the answer is not an integer")
+	}
+	return n, nil
+}
+
 // intOr returns an integer of a reply, or other when it is absent or nil.
 func intOr(reply any, other int64) int64 {
 	n, err := redis.Int64(reply, nil)

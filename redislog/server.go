@@ -142,17 +142,23 @@ func (c *Client) Streams(ctx context.Context, queue string) ([]string, error) {
 func (c *Client) scan(ctx context.Context, pattern string, filter ...any) ([]string, error) {
 	var found []string
 	for cursor := "0"; ; {
-		reply, err := c.do(ctx, "SCAN "+pattern, append(command{"SCAN", cursor, "MATCH", pattern, "COUNT", 1000}, filter...))
+		cmd := append(command{"SCAN", cursor, "MATCH", pattern, "COUNT", 1000}, filter...)
+		err := c.ask(ctx, "SCAN "+pattern, cmd, func(reply any) (err error) {
+			parts, _ := reply.([]any)
+			if len(parts) != 2 {
+				return protocolError("not a cursor and keys")
+			}
+			if cursor, err = word(parts[0]); err != nil {
+				return err
+			}
+			keys, err := words(parts[1])
+			found = append(found, keys...)
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
-		parts, err := redis.Values(reply, nil)
-		if err != nil || len(parts) != 2 {
-			return nil, &ConnError{Op: "SCAN " + pattern, Addr: c.ep.addr, Err: protocolError("not a cursor and keys")}
-		}
-		keys, _ := redis.Strings(parts[1], nil)
-		found = append(found, keys...)
-		if cursor, _ = redis.String(parts[0], nil); cursor == "0" || cursor == "" {
+		if cursor == "0" {
 			slices.Sort(found)
 			return slices.Compact(found), nil
 		}

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/keyspace"
 )
@@ -53,7 +51,11 @@ func (l *Log) SkippedRanges(ctx context.Context, group string) ([]SkippedRange, 
 		return nil, err
 	}
 	key := l.stream.Skipped(group)
-	texts, err := redis.Strings(l.do(ctx, "LRANGE skipped "+group, command{"LRANGE", key, 0, -1}))
+	var texts []string
+	err := l.ask(ctx, "LRANGE skipped "+group, command{"LRANGE", key, 0, -1}, func(reply any) (err error) {
+		texts, err = words(reply)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -112,8 +114,7 @@ func (l *Log) RemoveSkipped(ctx context.Context, group string, r SkippedRange) e
 	if err := keyspace.CheckGroup(group); err != nil {
 		return err
 	}
-	_, err := l.do(ctx, "LREM skipped "+group, command{"LREM", l.stream.Skipped(group), 1, r.String()})
-	return err
+	return l.ask(ctx, "LREM skipped "+group, command{"LREM", l.stream.Skipped(group), 1, r.String()}, nil)
 }
 
 // ShrinkSkipped replaces a range by what is left of it above done, in one step,

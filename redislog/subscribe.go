@@ -21,7 +21,11 @@ func (c *Client) Publish(ctx context.Context, queue string, payload []byte) (rec
 	if err := keyspace.CheckQueue(queue); err != nil {
 		return 0, err
 	}
-	return redis.Int64(c.do(ctx, "PUBLISH "+queue, command{"PUBLISH", keyspace.Events(queue), payload}))
+	err = c.ask(ctx, "PUBLISH "+queue, command{"PUBLISH", keyspace.Events(queue), payload}, func(reply any) (err error) {
+		receivers, err = integer(reply)
+		return err
+	})
+	return receivers, err
 }
 
 // Subscription receives the announcements of one queue on a connection of its

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/gomodule/redigo/redis"
-
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/evtid"
 )
@@ -50,12 +48,16 @@ const trimStep = 1000
 // records nothing: a group that has not been given them never sees them. Use
 // TrimThrough where groups read. It works when the server is out of memory.
 func (l *Log) Trim(ctx context.Context, p TrimPolicy) (removed int64, err error) {
-	words, err := p.words(l.stream.Key())
+	cmd, err := p.words(l.stream.Key())
 	if err != nil {
 		return 0, err
 	}
 	for {
-		n, err := redis.Int64(l.do(ctx, "XTRIM", words))
+		var n int64
+		err := l.ask(ctx, "XTRIM", cmd, func(reply any) (err error) {
+			n, err = integer(reply)
+			return err
+		})
 		removed += n
 		if err != nil || n < trimStep || p.Exact {
 			return removed, err
@@ -113,7 +115,7 @@ func (l *Log) readFloor(s *session) (floor evtid.ID, found bool, err error) {
 	}
 	floor, _, found, err = firstID(reply)
 	if err != nil {
-		return evtid.ID{}, false, l.odd("XREVRANGE", err.Error())
+		return evtid.ID{}, false, err
 	}
 	return floor, found, nil
 }

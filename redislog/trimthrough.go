@@ -131,7 +131,7 @@ func (l *Log) readTrimFacts(s *session, through evtid.ID) (facts trimFacts, err 
 	facts.epoch, _ = redis.String(replies[0], nil)
 	oldest, first, _, err := firstID(replies[1])
 	if err != nil {
-		return facts, l.odd("XRANGE", err.Error())
+		return facts, err
 	}
 	facts.first, facts.from = first, oldest.Prev()
 	facts.target, _, facts.found, err = firstID(replies[2])
@@ -141,7 +141,7 @@ func (l *Log) readTrimFacts(s *session, through evtid.ID) (facts trimFacts, err 
 	if err := s.refusal(replies[3]); err != nil {
 		return facts, err
 	}
-	groups, err := l.groupsOf(replies[3])
+	groups, err := groupsOf(replies[3])
 	if err != nil {
 		return facts, err
 	}
@@ -170,11 +170,11 @@ func (l *Log) pendingIDs(s *session, group, from string, target evtid.ID) ([]evt
 		for _, item := range page {
 			row, _ := item.([]any)
 			if len(row) == 0 {
-				return nil, l.odd("XPENDING", "an empty row")
+				return nil, protocolError("an empty row")
 			}
 			id, raw, err := entryID(row[0])
 			if err != nil {
-				return nil, l.odd("XPENDING", err.Error())
+				return nil, err
 			}
 			if raw != "" {
 				// A foreign position is in no archive: nothing to record.
@@ -241,12 +241,12 @@ func (l *Log) trimEffect(s *session, target evtid.ID, replies []any) (removed in
 	tail := replies[len(replies)-3:]
 	_, want, _, err := firstID(tail[0])
 	if err != nil {
-		return 0, l.odd("XRANGE", err.Error())
+		return 0, err
 	}
 	removed = intOr(tail[1], 0)
 	_, got, _, err := firstID(tail[2])
 	if err != nil {
-		return removed, l.odd("XRANGE", err.Error())
+		return removed, err
 	}
 	if got != want {
 		return removed, &TrimEffectError{Stream: l.name(), Through: target, Want: want, Got: got}
@@ -261,7 +261,8 @@ func (l *Log) trimUnrecorded(s *session, facts trimFacts, cause error) (TrimResu
 	if target.IsZero() {
 		return TrimResult{}, true, cause
 	}
-	removed, err := redis.Int64(s.do(command{"XTRIM", l.stream.Key(), "MINID", "=", target.Next().Entry()}))
+	reply, err := s.do(command{"XTRIM", l.stream.Key(), "MINID", "=", target.Next().Entry()})
+	removed := intOr(reply, 0)
 	if err != nil || removed == 0 {
 		return TrimResult{}, true, cause
 	}
