@@ -12,8 +12,9 @@ const (
 	// firstRecords is the size of the first page, before anything is known of
 	// how large records are.
 	firstRecords = 64
-	// maxBytes bounds one fold as an archive stores it.
-	maxBytes = 512 << 10
+	// maxBytes bounds the records of one fold as an archive stores them: 512 KiB,
+	// less what surrounds the records of a commit.
+	maxBytes = 512<<10 - 1<<10
 	// roundRecords bounds what one round folds before it seals and trims, so
 	// that a long backlog frees memory as it goes.
 	roundRecords = 64 << 10

@@ -88,6 +88,16 @@ func target(v view, d Dial, o order, line evtid.ID) evtid.ID {
 	return t
 }
 
+// belowNow returns how many entries lie at or below w, 0 when that is not known.
+// below of them did when the watermark was mark, and the trims since then have
+// been taken off.
+func belowNow(mark, w evtid.ID, below int64, first evtid.ID) int64 {
+	if mark != w || w.Less(first) {
+		return 0
+	}
+	return below
+}
+
 // belowAfter returns how many entries lie at or below the new watermark w, 0
 // when that is not known: folded of them were added to those below before.
 func belowAfter(v view, w evtid.ID, folded int64) int64 {

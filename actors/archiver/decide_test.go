@@ -94,6 +94,23 @@ func TestBelowAfter(t *testing.T) {
 	}
 }
 
+func TestBelowNow(t *testing.T) {
+	for _, c := range []struct {
+		name           string
+		mark, w, first evtid.ID
+		want           int64
+	}{
+		{"unchanged", id(4), id(4), id(1), 4},
+		{"W was moved by another", id(4), id(6), id(1), 0},
+		{"all of them were trimmed", id(4), id(4), id(5), 0},
+		{"empty", id(4), id(4), none, 4},
+	} {
+		if got := belowNow(c.mark, c.w, 4, c.first); got != c.want {
+			t.Errorf("%s: %d, want %d", c.name, got, c.want)
+		}
+	}
+}
+
 func TestHeadAbove(t *testing.T) {
 	first := evtid.ID{}.Next()
 	for _, c := range []struct{ w, head, want evtid.ID }{

@@ -90,9 +90,9 @@ func (a *Archiver) look(ctx context.Context) (view, error) {
 	if err != nil {
 		return view{}, err
 	}
-	v := view{w: a.w, first: info.First, newest: info.Newest, last: info.Last, length: info.Length}
-	if a.mark == a.w {
-		v.below = a.below
+	v := view{
+		w: a.w, first: info.First, newest: info.Newest, last: info.Last, length: info.Length,
+		below: belowNow(a.mark, a.w, a.below, info.First),
 	}
 	a.watch.Saw(v.unarchived())
 	if v.regressed() {

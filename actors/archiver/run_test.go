@@ -180,6 +180,28 @@ func TestOutOfMemoryTrimsBelowTheFloor(t *testing.T) {
 	w.check()
 }
 
+// A trim whose answer is lost has trimmed all the same. The window must not be
+// judged by what was there before.
+func TestWindowAfterATrimWithoutAnswer(t *testing.T) {
+	w := newWorld(t)
+	w.append(200)
+	a := w.archiver(evtlog.KeepLast(100), Dial{Window: 20})
+	w.log.Hook = func(_ context.Context, op string, after bool) error {
+		if op == "trim" && after {
+			return errCrash
+		}
+		return nil
+	}
+	if err := a.tick(t.Context()); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	w.log.Hook = nil
+	w.append(20)
+	if _, err := a.turnOf(t.Context(), order{}); err != nil || w.watermark() != id(220) {
+		t.Fatalf("watermark %s, %v", w.watermark(), err)
+	}
+}
+
 // Two archivers and appenders at full speed; run with the race detector.
 func TestTwoArchivers(t *testing.T) {
 	seed := rand.Uint64()

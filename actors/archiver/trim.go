@@ -27,6 +27,8 @@ func (a *Archiver) trim(ctx context.Context, v view, through evtid.ID) error {
 	res, err := a.log.TrimThrough(ctx, through)
 	fault, err := trimline.Judge(a.stream, through, err)
 	if err != nil {
+		// What it removed all the same is not known.
+		a.below = 0
 		return err
 	}
 	a.trimmed(through, res.Removed)
@@ -36,6 +38,8 @@ func (a *Archiver) trim(ctx context.Context, v view, through evtid.ID) error {
 	}
 	left := false
 	if res.Removed == 0 {
+		// Somebody else may have trimmed, before this trim or at any time.
+		a.below = 0
 		if left, err = trimline.Left(ctx, a.log, through); err != nil {
 			return err
 		}
