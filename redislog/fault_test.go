@@ -78,7 +78,7 @@ func TestWriterCutAtEachByte(t *testing.T) {
 // TestWriterSwallowedAnswer: the answer of a later append is never taken for the
 // one that was lost.
 func TestWriterSwallowedAnswer(t *testing.T) {
-	proxy, l, direct := faulty(t, Config{CommandTimeout: 300 * time.Millisecond})
+	proxy, l, direct := faulty(t, Config{CommandTimeout: 500 * time.Millisecond})
 	n := 0
 	for k := range 4 {
 		w := writerOf(t, l)
@@ -241,7 +241,7 @@ func TestCreateGroupCutAtEachByte(t *testing.T) {
 // TestLateAnswerReachesNobody: a short command that runs into its limit takes
 // its connection with it.
 func TestLateAnswerReachesNobody(t *testing.T) {
-	proxy, l, _ := faulty(t, Config{CommandTimeout: 100 * time.Millisecond, PoolSize: 1})
+	proxy, l, _ := faulty(t, Config{CommandTimeout: 400 * time.Millisecond, PoolSize: 1})
 	fill(t, l, 1, 3)
 	other := l.c.Log(stream(t, "cm", "other"))
 	fill(t, other, 4, 9)
@@ -261,12 +261,12 @@ func TestLateAnswerReachesNobody(t *testing.T) {
 			return err
 		},
 		"late": func() error {
-			proxy.Delay(150 * time.Millisecond)
+			proxy.Delay(600 * time.Millisecond)
 			_, err := l.Last(t.Context())
 			return err
 		},
 		"late page": func() error {
-			proxy.Delay(150 * time.Millisecond)
+			proxy.Delay(600 * time.Millisecond)
 			_, _, err := l.Page(t.Context(), evtid.ID{}, evtid.Max, 10)
 			return err
 		},
@@ -347,7 +347,7 @@ func TestPoolWaits(t *testing.T) {
 // TestManyCallersThroughFaults: whatever happens to connections, each caller
 // gets the answer to its own question or an error.
 func TestManyCallersThroughFaults(t *testing.T) {
-	proxy, l, direct := faulty(t, Config{CommandTimeout: 200 * time.Millisecond, PoolSize: 4})
+	proxy, l, direct := faulty(t, Config{CommandTimeout: 2 * time.Second, PoolSize: 4})
 	const callers, rounds = 8, 150
 	logs := make([]*Log, callers)
 	for i := range logs {

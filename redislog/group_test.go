@@ -280,7 +280,7 @@ func TestRenew(t *testing.T) {
 	}
 	srv.Do("XTRIM", l.stream.Key(), "MINID", at(2).Entry())
 	soon(t, "the entries have been idle", func() bool {
-		entries, err := l.Pending(t.Context(), "g", evtid.ID{}, 10, "a", 20*time.Millisecond)
+		entries, err := l.Pending(t.Context(), "g", evtid.ID{}, 10, "a", 150*time.Millisecond)
 		return err == nil && len(entries) == 3
 	})
 	still, err := l.Renew(t.Context(), "g", "a", ats(6, 5, 4, 3, 2, 1))
@@ -297,7 +297,7 @@ func TestRenew(t *testing.T) {
 		if wantOwner == "a" && entries[0].Attempts != 1 {
 			t.Errorf("%d: %+v", n, entries[0])
 		}
-		if n >= 4 && entries[0].Idle >= 20*time.Millisecond {
+		if n >= 4 && entries[0].Idle >= 150*time.Millisecond {
 			t.Errorf("%d was not renewed: %+v", n, entries[0])
 		}
 	}

@@ -64,12 +64,12 @@ func TestReadNewAndAcks(t *testing.T) {
 func TestReadNewWaits(t *testing.T) {
 	srv, _ := realLog(t)
 	// A block much longer than the limit for commands.
-	l := openAt(t, Config{URL: srv.URL(), CommandTimeout: 150 * time.Millisecond}).Log(feed(t))
+	l := openAt(t, Config{URL: srv.URL(), CommandTimeout: 400 * time.Millisecond}).Log(feed(t))
 	createGroup(t, l, "g", Head())
 	g := readerOf(t, l, "g", "c")
 	began := time.Now()
-	entries, err := g.ReadNew(10, 400*time.Millisecond)
-	if err != nil || entries != nil || time.Since(began) < 400*time.Millisecond {
+	entries, err := g.ReadNew(10, 800*time.Millisecond)
+	if err != nil || entries != nil || time.Since(began) < 800*time.Millisecond {
 		t.Fatalf("%v, %v after %s", entries, err, time.Since(began))
 	}
 	if entries, err := g.ReadNew(10, 0); err != nil || entries != nil {
@@ -290,7 +290,7 @@ func TestCloseUnblocksAParkedRead(t *testing.T) {
 		began := time.Now()
 		_ = g.Close()
 		err := <-done
-		if took := time.Since(began); took > 200*time.Millisecond {
+		if took := time.Since(began); took > 500*time.Millisecond {
 			t.Fatalf("it took %s", took)
 		}
 		if !isConnError(err) || !errors.Is(err, net.ErrClosed) {

@@ -191,8 +191,8 @@ func TestMiniredisGroups(t *testing.T) {
 func TestMiniredisAnnouncements(t *testing.T) {
 	l := miniLog(t)
 	s := subscribe(t, l.c)
-	s.every = 20 * time.Millisecond
-	if _, err := s.Receive(within(t, 200*time.Millisecond)); isConnError(err) {
+	s.every = 100 * time.Millisecond
+	if _, err := s.Receive(within(t, 350*time.Millisecond)); isConnError(err) {
 		t.Fatalf("silence: %v", err)
 	}
 	w := writerOf(t, l)

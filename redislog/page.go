@@ -34,6 +34,10 @@ func topOf(reply any) (evtid.ID, error) {
 	if err != nil {
 		return evtid.ID{}, protocolError("no last-generated-id")
 	}
+	if top == "" {
+		// What miniredis says of a stream that was made but never written.
+		return evtid.ID{}, nil
+	}
 	return floorPosition(top)
 }
 

@@ -147,10 +147,10 @@ func TestWriterLeavesAReplica(t *testing.T) {
 // TestWaitLongerThanCommandTimeout: the time that WAIT may take is added.
 func TestWaitLongerThanCommandTimeout(t *testing.T) {
 	srv, _ := realLog(t)
-	l := openAt(t, Config{URL: srv.URL(), CommandTimeout: 100 * time.Millisecond}).Log(feed(t))
+	l := openAt(t, Config{URL: srv.URL(), CommandTimeout: 400 * time.Millisecond}).Log(feed(t))
 	w := writerOf(t, l)
 	w.Append(at(1), nil)
-	w.Wait(1, 300*time.Millisecond)
+	w.Wait(1, 800*time.Millisecond)
 	if err := w.Flush(); err != nil {
 		t.Fatal(err)
 	}
