@@ -14,15 +14,27 @@ func (g *Game) Bots(ctx context.Context, n int, pause time.Duration, seed uint64
 	rnd := rand.New(rand.NewPCG(seed, seed))
 	for ctx.Err() == nil {
 		secret := Deal(rnd.IntN)
-		round, err := g.Open(ctx, secret)
+		var round string
+		err := unhurried(ctx, func(ctx context.Context) (err error) {
+			round, err = g.Open(ctx, secret)
+			return err
+		})
 		if err != nil {
-			return ended(ctx, err)
+			return err
 		}
 		if err := g.playRound(ctx, rnd, round, secret, n, pause); err != nil {
-			return ended(ctx, err)
+			return err
 		}
 	}
 	return nil
+}
+
+// unhurried gives an append its own time: the end of the game between the write
+// and its answer would leave the outcome open.
+func unhurried(ctx context.Context, f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	return f(ctx)
 }
 
 // playRound makes guesses that get closer and ends with the secret itself.
@@ -30,13 +42,17 @@ func (g *Game) playRound(ctx context.Context, rnd *rand.Rand, round string, secr
 	for known := 0; known <= Positions; known++ {
 		for p := range players {
 			code := closeTo(rnd, secret, known)
-			if _, err := g.Guess(ctx, round, fmt.Sprintf("bot-%d", p+1), code); err != nil {
+			err := unhurried(ctx, func(ctx context.Context) error {
+				_, err := g.Guess(ctx, round, fmt.Sprintf("bot-%d", p+1), code)
+				return err
+			})
+			if err != nil {
 				return err
 			}
 			select {
 			case <-time.After(pause):
 			case <-ctx.Done():
-				return ctx.Err()
+				return nil
 			}
 		}
 	}
@@ -50,12 +66,4 @@ func closeTo(rnd *rand.Rand, secret Code, known int) Code {
 	rest := c[known:]
 	rnd.Shuffle(len(rest), func(i, j int) { rest[i], rest[j] = rest[j], rest[i] })
 	return c
-}
-
-// ended turns the end of the game into a clean return.
-func ended(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
-	}
-	return err
 }
