@@ -214,3 +214,16 @@ func TestMiniredisAnnouncements(t *testing.T) {
 		t.Fatalf("%q, %v", got, err)
 	}
 }
+
+func TestMiniredisMadeButNeverWritten(t *testing.T) {
+	l := miniLog(t)
+	if _, err := l.CreateGroup(t.Context(), "g", Head()); err != nil {
+		t.Fatal(err)
+	}
+	if last, err := l.Last(t.Context()); err != nil || !last.IsZero() {
+		t.Fatalf("%v, %v", last, err)
+	}
+	if info, err := l.Info(t.Context()); err != nil || !info.Exists || info.Length != 0 {
+		t.Fatalf("%+v, %v", info, err)
+	}
+}
