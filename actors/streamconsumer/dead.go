@@ -12,7 +12,9 @@ import (
 	"github.com/evtlog/evtlog/redislog"
 )
 
-// The fields that a dead letter has behind the fields of its entry.
+// The fields that a dead letter has behind the fields of its entry. A crash
+// between the letter and the acknowledgement stores a second letter; FieldGroup
+// and FieldOrigin together tell it from another one.
 const (
 	// FieldReason says why the entry was given up, in words.
 	FieldReason = "dead_reason"

@@ -149,14 +149,14 @@ func nextAttempt(former int, pause, served time.Duration) int {
 }
 
 // blockFor returns how long a read may park: until the next thing that is due,
-// at most block. Zero would mean for ever to the server, so it never is.
+// at most block. Zero means not at all.
 func blockFor(now time.Time, block time.Duration, due ...time.Time) time.Duration {
 	for _, d := range due {
 		if !d.IsZero() {
 			block = min(block, d.Sub(now))
 		}
 	}
-	return max(block, time.Millisecond)
+	return max(block, 0)
 }
 
 // aheadFacts is what reading ahead depends on.

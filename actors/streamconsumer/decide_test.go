@@ -117,13 +117,12 @@ func TestBlockFor(t *testing.T) {
 		due  []time.Time
 		want time.Duration
 	}{
-		"nothing due":           {nil, time.Second},
-		"unset times":           {[]time.Time{{}, {}}, time.Second},
-		"due later than block":  {[]time.Time{now.Add(time.Minute)}, time.Second},
-		"the earliest counts":   {[]time.Time{now.Add(700 * time.Millisecond), {}, now.Add(200 * time.Millisecond)}, 200 * time.Millisecond},
-		"overdue: never zero":   {[]time.Time{now.Add(-time.Hour)}, time.Millisecond},
-		"due now: never zero":   {[]time.Time{now}, time.Millisecond},
-		"less than millisecond": {[]time.Time{now.Add(10)}, time.Millisecond},
+		"nothing due":          {nil, time.Second},
+		"unset times":          {[]time.Time{{}, {}}, time.Second},
+		"due later than block": {[]time.Time{now.Add(time.Minute)}, time.Second},
+		"the earliest counts":  {[]time.Time{now.Add(700 * time.Millisecond), {}, now.Add(200 * time.Millisecond)}, 200 * time.Millisecond},
+		"overdue: no wait":     {[]time.Time{now.Add(-time.Hour), now.Add(time.Hour)}, 0},
+		"due now: no wait":     {[]time.Time{now}, 0},
 	} {
 		if got := blockFor(now, time.Second, tc.due...); got != tc.want {
 			t.Errorf("%s: blockFor = %s, want %s", name, got, tc.want)

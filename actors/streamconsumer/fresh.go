@@ -50,9 +50,9 @@ func (r *runner) nextBatch() ([]redislog.Entry, error) {
 	var block time.Duration
 	if r.acks.pending() == 0 {
 		block = blockFor(time.Now(), r.cfg.Block, r.beatAt, r.hand.nextRetry(), r.redrain)
-		if !r.gate.park() {
-			return nil, nil
-		}
+	}
+	if block > 0 && !r.gate.park() {
+		return nil, nil
 	}
 	r.sendAcks()
 	entries, err := r.reader.ReadNew(r.batchCount(), block)

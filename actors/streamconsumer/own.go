@@ -105,12 +105,15 @@ func (r *runner) offerRun(stretch []listed, entries []redislog.Entry) error {
 		attempts = make([]int, 0, len(entries))
 		skipped  []evtid.ID
 	)
+	i := 0
 	for _, e := range entries {
 		// A peer may have taken entries out of the stretch meanwhile; then the read
 		// went on behind its end, to entries whose turn comes later.
-		i := slices.IndexFunc(stretch, func(l listed) bool { return l.id == e.ID && l.raw == e.Raw })
+		for i < len(stretch) && (stretch[i].id != e.ID || stretch[i].raw != e.Raw) {
+			i++
+		}
 		switch {
-		case i < 0:
+		case i == len(stretch):
 		case decideEntry(entryFacts{foreign: e.Raw != "", missing: e.Missing}) == verdictSkipped:
 			skipped = append(skipped, e.ID)
 			r.before[e.ID] = stretch[i].attempts
@@ -145,28 +148,35 @@ func (r *runner) retryDue() error {
 	if err != nil {
 		return err
 	}
-	covered, rest := splitOverdue(r.overdue, page, r.cfg.Count)
-	for _, id := range covered {
-		if !slices.ContainsFunc(page, func(l listed) bool { return l.id == id }) {
-			r.hand.forget(id) // a peer has it, or finished it
-		}
+	gone, rest := splitOverdue(r.overdue, page, r.cfg.Count)
+	for _, id := range gone {
+		r.hand.forget(id) // a peer has it, or finished it
 	}
 	r.overdue = rest
 	return r.offerPage(after, page)
 }
 
-// splitOverdue separates the ids that a page of the pending list, of at most
-// size entries from the lowest id on, says everything about.
-func splitOverdue(overdue []evtid.ID, page []listed, size int) (covered, rest []evtid.ID) {
+// splitOverdue compares ids with a page of the pending list, of at most size
+// entries from the lowest id on. gone are those that are not pending any more;
+// rest are those that the page says nothing about.
+func splitOverdue(overdue []evtid.ID, page []listed, size int) (gone, rest []evtid.ID) {
+	here := make(map[evtid.ID]bool, len(page))
+	for _, l := range page {
+		here[l.id] = true
+	}
 	last := lastOf(page)
 	if len(page) < size || last.IsZero() {
-		return overdue, nil
+		last = evtid.Max
 	}
-	n, found := slices.BinarySearchFunc(overdue, last, evtid.ID.Compare)
-	if found {
-		n++
+	for _, id := range overdue {
+		switch {
+		case last.Less(id):
+			rest = append(rest, id)
+		case !here[id]:
+			gone = append(gone, id)
+		}
 	}
-	return overdue[:n], overdue[n:]
+	return gone, rest
 }
 
 // firstCursor is where the sweep over the group's pending list begins, and what

@@ -115,17 +115,20 @@ func TestLastOf(t *testing.T) {
 }
 
 func TestSplitOverdue(t *testing.T) {
-	page := []listed{{id: tid(1)}, {id: tid(3)}, {id: tid(5)}}
+	page := []listed{{id: tid(1)}, {id: tid(3)}, {raw: "5-0"}, {id: tid(5)}}
 	for name, tc := range map[string]struct {
-		size          int
-		covered, rest []evtid.ID
+		page       []listed
+		size       int
+		gone, rest []evtid.ID
 	}{
-		"a short page says everything": {4, tids(1, 2, 5, 7, 9), nil},
-		"a full page ends somewhere":   {3, tids(1, 2, 5), tids(7, 9)},
+		"a short page says everything":     {page, 5, tids(2, 7, 9), nil},
+		"a full page ends somewhere":       {page, 4, tids(2), tids(7, 9)},
+		"an empty page: all are gone":      {nil, 4, tids(1, 2, 5, 7, 9), nil},
+		"a page of foreign entries, as is": {[]listed{{raw: "5-0"}}, 1, tids(1, 2, 5, 7, 9), nil},
 	} {
-		covered, rest := splitOverdue(tids(1, 2, 5, 7, 9), page, tc.size)
-		if !slices.Equal(covered, tc.covered) || !slices.Equal(rest, tc.rest) {
-			t.Errorf("%s: splitOverdue = %v, %v, want %v, %v", name, covered, rest, tc.covered, tc.rest)
+		gone, rest := splitOverdue(tids(1, 2, 5, 7, 9), tc.page, tc.size)
+		if !slices.Equal(gone, tc.gone) || !slices.Equal(rest, tc.rest) {
+			t.Errorf("%s: splitOverdue = %v, %v, want %v, %v", name, gone, rest, tc.gone, tc.rest)
 		}
 	}
 }

@@ -23,7 +23,7 @@ type groupLog interface {
 	RemoveSkipped(ctx context.Context, group string, r redislog.SkippedRange) error
 	AcquireLease(ctx context.Context, what, owner string, ttl time.Duration) (bool, error)
 	ReleaseLease(ctx context.Context, what, owner string) error
-	KillClient(ctx context.Context, clientID int64) error
+	KillReader(ctx context.Context, group, consumer string, clientID int64) error
 }
 
 // groupReader is the private connection. *redislog.GroupReader is one.

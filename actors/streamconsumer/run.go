@@ -27,10 +27,11 @@ type runner struct {
 	gate  gate
 	token string // names this incarnation as the holder of attempts
 
-	reader     groupReader
-	lastClient int64 // the connection before this one, 0 when there was none
-	acks       acks
-	flushedAt  time.Time
+	reader    groupReader
+	client    int64     // the server's number of the connection, 0 unknown
+	connected time.Time // when it was made, zero when it was not
+	acks      acks
+	flushedAt time.Time
 
 	ahead   bool // a read was sent whose answer was not taken
 	aheadAt time.Time
@@ -92,7 +93,6 @@ func (r *runner) Run(ctx context.Context, ready func()) error {
 func (r *runner) connectLoop(ready func()) error {
 	var pause time.Duration
 	for attempt := -1; ; {
-		connected := time.Now()
 		err := r.serve(ready)
 		switch decideError(redislog.Classify(err), r.stopping()) {
 		case actionStop:
@@ -106,12 +106,20 @@ func (r *runner) connectLoop(ready func()) error {
 		if errors.Is(err, evtlog.ErrNoGroup) {
 			r.groupGone()
 		}
-		attempt = nextAttempt(attempt, pause, time.Since(connected))
+		attempt = nextAttempt(attempt, pause, r.served())
 		pause = supervise.Backoff{}.Delay(attempt, r.ports.rnd())
 		if supervise.Wait(r.ctx, pause) != nil {
 			return nil
 		}
 	}
+}
+
+// served returns how long the last connection held.
+func (r *runner) served() time.Duration {
+	if r.connected.IsZero() {
+		return 0
+	}
+	return time.Since(r.connected)
 }
 
 // serve works on one connection until it breaks or the consumer stops.
@@ -134,6 +142,7 @@ func (r *runner) serve(ready func()) error {
 }
 
 func (r *runner) connect() error {
+	r.connected = time.Time{}
 	reader, err := r.ports.dial(r.ctx)
 	if err != nil {
 		return err
@@ -141,17 +150,23 @@ func (r *runner) connect() error {
 	r.reader = reader
 	r.acks.again()
 	r.gate.open(reader)
-	// A read that the former connection left parked at the server would be
-	// handed the next entry, and nobody would see it before MinIdle.
-	if r.lastClient != 0 {
-		if err := r.ports.log.KillClient(r.ctx, r.lastClient); err != nil {
-			r.cfg.Logger.Debug("former connection was not there to be ended", "err", err)
-		}
-	}
-	r.lastClient = reader.ClientID()
+	r.connected = time.Now()
+	r.endFormer(reader.ClientID())
 	r.drained, r.advanced, r.rangesDue = false, true, true
 	r.overdue, r.ahead, r.next = nil, false, nil
 	return nil
+}
+
+// endFormer ends the connection before this one at the server. A read that it
+// left parked there would be handed the next entry, and nobody would see that
+// before MinIdle.
+func (r *runner) endFormer(present int64) {
+	if r.client != 0 && r.client != present {
+		if err := r.ports.log.KillReader(r.ctx, r.cfg.Group, r.cfg.Name, r.client); err != nil {
+			r.cfg.Logger.Debug("the former connection was not ended at the server", "err", err)
+		}
+	}
+	r.client = present
 }
 
 func (r *runner) disconnect() {
@@ -250,6 +265,6 @@ func (g *gate) shut() {
 	defer g.mu.Unlock()
 	g.closed = true
 	if g.parked {
-		_ = g.reader.Close()
+		_ = g.reader.Close() // the pump closes it once more, and looks at the error
 	}
 }
