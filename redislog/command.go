@@ -49,7 +49,8 @@ func (c *Client) with(ctx context.Context, op string, f func(*session) error) er
 // drop closes the connection after an answer that made no sense: the next one
 // could be the answer to something else.
 func (s *session) drop(why protocolError) error {
-	return s.byHand(func(w *wire) error { return w.fail(s.op, why) })
+	_ = s.byHand(func(w *wire) error { return w.fail(s.op, why) })
+	return &ConnError{Op: s.op, Addr: s.c.ep.addr, Err: why}
 }
 
 // borrowError passes on what dialling says, which is typed already.
@@ -71,11 +72,19 @@ func (s *session) do(cmd command) (any, error) {
 	return reply, s.typed(err)
 }
 
-// byHand gives the socket to f.
+// byHand gives the socket to f. It returns what f does, except that a broken
+// connection is put down to the context when that broke it.
 func (s *session) byHand(f handWritten) error {
-	_, err := redis.DoContext(s.conn, s.ctx, "", f)
+	ran := false
+	_, err := redis.DoContext(s.conn, s.ctx, "", handWritten(func(w *wire) error {
+		ran = true
+		return f(w)
+	}))
 	var conn *ConnError
-	if errors.As(err, &conn) {
+	switch {
+	case !ran:
+		return s.typed(err)
+	case errors.As(err, &conn):
 		return &ConnError{Op: s.op, Addr: conn.Addr, Err: cause(s.ctx, conn.Err)}
 	}
 	return err

@@ -112,13 +112,8 @@ func TestOpenUnixSocket(t *testing.T) {
 }
 
 func TestOpenAbsentServer(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	_ = l.Close()
-	_, err = Open(t.Context(), Config{URL: "redis://:s3cret@" + addr})
+	addr := redistest.FreeAddr(t)
+	_, err := Open(t.Context(), Config{URL: "redis://:s3cret@" + addr})
 	if !isConnError(err) || Classify(err) != Transient || !strings.Contains(err.Error(), addr) || strings.Contains(err.Error(), "s3cret") {
 		t.Fatalf("got %v", err)
 	}

@@ -295,3 +295,14 @@ func TestServer(t *testing.T) {
 		t.Fatalf("got %+v", info)
 	}
 }
+
+// TestAnswerTooMany: what a server sends beyond the answers asked for is not left
+// for the next command.
+func TestAnswerTooMany(t *testing.T) {
+	addr := fakeServer(t, admitting("7.0.15", func([]string) string { return "*0\r\n*0\r\n" }))
+	l := openAt(t, Config{URL: "redis://" + addr}).Log(feed(t))
+	soon(t, "an answer too many is seen", func() bool {
+		_, _, err := l.Page(t.Context(), evtid.ID{}, evtid.Max, 5)
+		return isConnError(err) && l.c.pool.Stats().ActiveCount == 0
+	})
+}

@@ -75,7 +75,7 @@ func (p *pooled) DoContext(ctx context.Context, name string, args ...any) (any, 
 func (p *pooled) run(ctx context.Context, name string, args []any) (any, error) {
 	if len(args) == 1 {
 		if run, ok := args[0].(handWritten); ok {
-			return nil, run(p.wire)
+			return nil, p.wire.settled(run(p.wire))
 		}
 	}
 	limit := p.wire.timeout

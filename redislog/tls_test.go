@@ -56,19 +56,9 @@ func selfSigned(t *testing.T) (certFile, keyFile string, roots *x509.CertPool) {
 	return certFile, keyFile, roots
 }
 
-func freeAddr(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 func TestTLS(t *testing.T) {
 	cert, key, roots := selfSigned(t)
-	addr := freeAddr(t)
+	addr := redistest.FreeAddr(t)
 	_, port, _ := net.SplitHostPort(addr)
 	redistest.Start(t, "--tls-port", port, "--tls-cert-file", cert, "--tls-key-file", key, "--tls-ca-cert-file", cert, "--tls-auth-clients", "no")
 

@@ -118,6 +118,15 @@ func (w *wire) array(op string) (int64, error) {
 	return h.n, nil
 }
 
+// settled ends the connection unless every command was answered and nothing else
+// came: what is left over would be taken for the answer to a later command.
+func (w *wire) settled(err error) error {
+	if w.err == nil && (w.unanswered != 0 || len(w.in.buffered()) != 0) {
+		return w.fail("settle", protocolError("answers and commands do not match"))
+	}
+	return err
+}
+
 // fail ends the connection. The first failure is the one that is remembered.
 func (w *wire) fail(op string, err error) error {
 	if w.err == nil {

@@ -26,11 +26,18 @@ type Server struct {
 	t    testing.TB
 	args []string
 	mu   sync.Mutex
-	cmd  *exec.Cmd
+	proc *process // nil while the server is down
+}
+
+// process is one run of the server.
+type process struct {
+	cmd *exec.Cmd
+	// ended is closed when it is gone.
+	ended chan struct{}
 }
 
 // Start starts a server with the given extra arguments, such as "--appendonly",
-// "yes". It waits until the server answers. Without redis-server on PATH the
+// "yes". It waits until the server serves. Without redis-server on PATH the
 // test fails: a skip would pass for green.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
@@ -42,19 +49,28 @@ func Start(t testing.TB, args ...string) *Server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{Addr: freeAddr(t), Dir: dir, t: t}
-	_, port, _ := net.SplitHostPort(s.Addr)
-	s.args = append([]string{
-		path, "--port", port, "--bind", "127.0.0.1", "--dir", dir,
-		"--save", "", "--daemonize", "no", "--logfile", filepath.Join(dir, "redis.log"),
-		"--enable-debug-command", "yes",
-	}, args...)
+	s := &Server{Dir: dir, t: t}
 	t.Cleanup(func() {
 		s.Kill()
 		_ = os.RemoveAll(dir)
 	})
-	s.run()
-	return s
+	// Between the choice of a port and its use another process can take it.
+	for try := 0; ; try++ {
+		s.Addr = FreeAddr(t)
+		_, port, _ := net.SplitHostPort(s.Addr)
+		s.args = append([]string{
+			path, "--port", port, "--bind", "127.0.0.1", "--dir", dir,
+			"--save", "", "--daemonize", "no", "--logfile", s.logFile(),
+			"--enable-debug-command", "yes",
+		}, args...)
+		err := s.run()
+		if err == nil {
+			return s
+		}
+		if try == 5 {
+			t.Fatal(err)
+		}
+	}
 }
 
 // URL returns the redis:// URL of database 0.
@@ -77,7 +93,9 @@ func (s *Server) Resume() { s.raw(syscall.SIGCONT) }
 // Kill or Stop.
 func (s *Server) Restart() {
 	s.t.Helper()
-	s.run()
+	if err := s.run(); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // Do sends one inline command over a fresh connection and returns the first
@@ -121,64 +139,65 @@ func (s *Server) Do(words ...string) string {
 	return line
 }
 
-func (s *Server) run() {
-	s.t.Helper()
+func (s *Server) logFile() string { return filepath.Join(s.Dir, "redis.log") }
+
+// run starts the process and waits until it says that it serves. It does not ask
+// over the network: whoever took the port instead would answer as well.
+func (s *Server) run() error {
+	_ = os.Remove(s.logFile())
 	cmd := exec.Command(s.args[0], s.args[1:]...)
 	// The server dies with the test process, even when that is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
-		s.t.Fatalf("redistest: %v", err)
+		return fmt.Errorf("redistest: %w", err)
 	}
+	p := &process{cmd: cmd, ended: make(chan struct{})}
+	go func() {
+		defer close(p.ended)
+		_ = cmd.Wait()
+	}()
 	s.mu.Lock()
-	s.cmd = cmd
+	s.proc = p
 	s.mu.Unlock()
-	deadline := time.Now().Add(20 * time.Second)
-	for !s.answers() {
-		if time.Now().After(deadline) {
-			log, _ := os.ReadFile(filepath.Join(s.Dir, "redis.log"))
-			s.t.Fatalf("redistest: no answer from %s: %s", s.Addr, log)
+	limit := time.After(20 * time.Second)
+	for {
+		log, _ := os.ReadFile(s.logFile())
+		if strings.Contains(string(log), "Ready to accept connections") {
+			return nil
 		}
-		<-time.After(5 * time.Millisecond)
+		select {
+		case <-p.ended:
+			return fmt.Errorf("redistest: the server on %s ended: %s", s.Addr, log)
+		case <-limit:
+			return fmt.Errorf("redistest: the server on %s did not get ready: %s", s.Addr, log)
+		case <-time.After(2 * time.Millisecond):
+		}
 	}
-}
-
-func (s *Server) answers() bool {
-	conn, err := net.DialTimeout("tcp", s.Addr, time.Second)
-	if err != nil {
-		return false
-	}
-	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(time.Second))
-	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
-		return false
-	}
-	line, err := bufio.NewReader(conn).ReadString('\n')
-	// A server with a password answers NOAUTH: it is up all the same.
-	return err == nil && (strings.HasPrefix(line, "+PONG") || strings.HasPrefix(line, "-NOAUTH"))
 }
 
 func (s *Server) signal(sig syscall.Signal) {
 	s.mu.Lock()
-	cmd := s.cmd
-	s.cmd = nil
+	p := s.proc
+	s.proc = nil
 	s.mu.Unlock()
-	if cmd == nil {
+	if p == nil {
 		return
 	}
-	_ = cmd.Process.Signal(syscall.SIGCONT)
-	_ = cmd.Process.Signal(sig)
-	_ = cmd.Wait()
+	_ = p.cmd.Process.Signal(syscall.SIGCONT)
+	_ = p.cmd.Process.Signal(sig)
+	<-p.ended
 }
 
 func (s *Server) raw(sig syscall.Signal) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cmd != nil {
-		_ = s.cmd.Process.Signal(sig)
+	if s.proc != nil {
+		_ = s.proc.cmd.Process.Signal(sig)
 	}
 }
 
-func freeAddr(t testing.TB) string {
+// FreeAddr returns a loopback address that nobody listens on at the moment.
+func FreeAddr(t testing.TB) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
