@@ -38,21 +38,47 @@ func newInbox(stream evtlog.StreamName, limit int) *inbox {
 	return &inbox{stream: stream, limit: limit, wake: make(chan struct{}, 1)}
 }
 
-// put admits a request, waiting for room until ctx ends. After an error the
-// request is not in the queue.
-func (q *inbox) put(ctx context.Context, r *request) error {
+// try queues a request when there is room and nobody waits for it. Without an
+// error and without room it does nothing: admit, then push.
+func (q *inbox) try(ctx context.Context, r *request) (admitted bool, err error) {
+	if ctx.Err() != nil {
+		return false, overloaded(q.stream, ctx)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed != nil {
+		return false, refused(q.stream, q.closed)
+	}
+	if q.full(r.cost) {
+		return false, nil
+	}
+	q.used += r.cost
+	q.link(r)
+	return true, nil
+}
+
+// admit charges cost, waiting for room until ctx ends.
+func (q *inbox) admit(ctx context.Context, cost int) error {
 	if ctx.Err() != nil {
 		return overloaded(q.stream, ctx)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.closed == nil && (q.waiters.Len() > 0 || q.used+r.cost > q.limit) {
-		if err := q.await(ctx, r.cost); err != nil {
-			return err
-		}
-	} else {
-		q.used += r.cost
+	if q.closed == nil && q.full(cost) {
+		return q.await(ctx, cost)
 	}
+	q.used += cost
+	return nil
+}
+
+// full reports whether a request has to wait. q.mu is held.
+func (q *inbox) full(cost int) bool { return q.waiters.Len() > 0 || q.used+cost > q.limit }
+
+// push queues a request that has been admitted. After an error its room has been
+// given back.
+func (q *inbox) push(r *request) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	if q.closed != nil {
 		q.refund(r.cost)
 		return refused(q.stream, q.closed)

@@ -110,7 +110,7 @@ func (p *Publisher) Append(ctx context.Context, fields ...evtlog.Field) (evtid.I
 	if err := evtlog.CheckFields(fields, p.cfg.MaxRecordBytes); err != nil {
 		return evtid.ID{}, err
 	}
-	return p.one(ctx, p.single(fields))
+	return p.one(ctx, draft{fields: fields})
 }
 
 // Announce appends a record with the fields event, job and then fields, and once
@@ -132,13 +132,13 @@ func (p *Publisher) Announce(ctx context.Context, event, job string, fields ...e
 	if err := evtlog.CheckFields(fields, max(limit, 1)); err != nil {
 		return evtid.ID{}, err
 	}
-	return p.one(ctx, p.announcement(event, job, fields))
+	return p.one(ctx, draft{fields: fields, event: event, job: job, announce: true})
 }
 
-// one submits a single request and waits for it.
-func (p *Publisher) one(ctx context.Context, r *request) (evtid.ID, error) {
-	if err := p.inbox.put(ctx, r); err != nil {
-		p.recycle(r)
+// one queues a single record and waits for its outcome.
+func (p *Publisher) one(ctx context.Context, d draft) (evtid.ID, error) {
+	r, err := p.enter(ctx, d)
+	if err != nil {
 		return evtid.ID{}, err
 	}
 	if left := p.wait(ctx, r); left != nil {
@@ -163,16 +163,21 @@ func (p *Publisher) AppendBatch(ctx context.Context, records [][]evtlog.Field) (
 	if len(records) == 0 {
 		return nil, nil
 	}
+	cost := 0
 	for i, fields := range records {
 		if err := evtlog.CheckFields(fields, p.cfg.MaxRecordBytes); err != nil {
 			return nil, fmt.Errorf("record %d of the batch: %w", i, err)
 		}
+		cost += charge(fields)
+	}
+	if cost > p.cfg.MaxQueuedBytes {
+		return nil, &evtlog.TooLargeError{Size: cost, Limit: p.cfg.MaxQueuedBytes}
+	}
+	if err := p.inbox.admit(ctx, cost); err != nil {
+		return nil, err
 	}
 	r := p.batch(records)
-	if r.cost > p.cfg.MaxQueuedBytes {
-		return nil, &evtlog.TooLargeError{Size: r.cost, Limit: p.cfg.MaxQueuedBytes}
-	}
-	if err := p.inbox.put(ctx, r); err != nil {
+	if err := p.inbox.push(r); err != nil {
 		return nil, err
 	}
 	receipts := p.wait(ctx, r)

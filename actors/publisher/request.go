@@ -60,18 +60,47 @@ type request struct {
 // keepFields is the largest field storage that a recycled request keeps.
 const keepFields = 64
 
-func (p *Publisher) single(fields []evtlog.Field) *request {
+// draft is a single record before it has a request: a caller that waits for room
+// holds no more than this.
+type draft struct {
+	fields     []evtlog.Field
+	event, job string
+	announce   bool
+}
+
+// single makes the request of one record. The fields are copied.
+func (p *Publisher) single(d draft) *request {
 	r := p.newRequest()
-	r.few = append(r.few, fields...)
-	r.one[0].fields = r.few
+	if d.announce {
+		r.few = append(r.few, evtlog.F("event", d.event), evtlog.F("job", d.job))
+	}
+	r.few = append(r.few, d.fields...)
+	r.one[0].fields, r.one[0].announce, r.one[0].event, r.one[0].job = r.few, d.announce, d.event, d.job
 	return p.priced(r)
 }
 
-func (p *Publisher) announcement(event, job string, fields []evtlog.Field) *request {
-	r := p.newRequest()
-	r.few = append(append(r.few, evtlog.F("event", event), evtlog.F("job", job)), fields...)
-	r.one[0].fields, r.one[0].announce, r.one[0].event, r.one[0].job = r.few, true, event, job
-	return p.priced(r)
+// enter queues a single record. When there is no room it waits without its
+// request.
+func (p *Publisher) enter(ctx context.Context, d draft) (*request, error) {
+	r := p.single(d)
+	admitted, err := p.inbox.try(ctx, r)
+	if admitted {
+		return r, nil
+	}
+	cost := r.cost
+	p.recycle(r)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.inbox.admit(ctx, cost); err != nil {
+		return nil, err
+	}
+	r = p.single(d)
+	if err := p.inbox.push(r); err != nil {
+		p.recycle(r)
+		return nil, err
+	}
+	return r, nil
 }
 
 func (p *Publisher) newRequest() *request {
@@ -100,12 +129,17 @@ func (p *Publisher) batch(records [][]evtlog.Field) *request {
 	return p.priced(r)
 }
 
+// charge is what a record takes of Config.MaxQueuedBytes.
+func charge(fields []evtlog.Field) int {
+	return evtlog.Size(fields) + RecordOverhead + FieldOverhead*len(fields)
+}
+
 func (p *Publisher) priced(r *request) *request {
 	for i := range r.items {
 		it := &r.items[i]
 		it.req = r
 		it.size = evtlog.Size(it.fields)
-		it.cost = it.size + RecordOverhead + FieldOverhead*len(it.fields)
+		it.cost = charge(it.fields)
 		r.cost += it.cost
 	}
 	r.open = len(r.items)
