@@ -1,0 +1,107 @@
+package runtime
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/actors/supervise"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// at returns the nth id of a made-up stream; 0 is no id.
+func at(n uint64) evtid.ID {
+	var id evtid.ID
+	for range n {
+		id = id.Next()
+	}
+	return id
+}
+
+func TestFinished(t *testing.T) {
+	for _, c := range []struct {
+		top, delivered uint64
+		pending        int64
+		skipped        int
+		want           bool
+	}{
+		{0, 0, 0, 0, true},
+		{5, 5, 0, 0, true},
+		{5, 6, 0, 0, true},
+		{5, 4, 0, 0, false},
+		{5, 5, 1, 0, false},
+		{5, 5, 0, 1, false},
+	} {
+		if got := finished(at(c.top), at(c.delivered), c.pending, c.skipped); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+	}
+}
+
+func TestGapBehind(t *testing.T) {
+	for _, c := range []struct {
+		what                string
+		cursor, first, last uint64
+		length              int64
+		to                  uint64
+		gap                 bool
+	}{
+		{what: "from the beginning", cursor: 0, first: 7, last: 9, length: 3},
+		{what: "still there", cursor: 7, first: 7, last: 9, length: 3},
+		{what: "in the middle", cursor: 8, first: 7, last: 9, length: 3},
+		{what: "at the end", cursor: 9, first: 7, last: 9, length: 3},
+		{what: "beyond the end", cursor: 12, first: 7, last: 9, length: 3},
+		{what: "trimmed", cursor: 3, first: 7, last: 9, length: 3, to: 6, gap: true},
+		{what: "trimmed to nothing", cursor: 3, last: 9, to: 9, gap: true},
+		{what: "emptied behind the end", cursor: 9, last: 9},
+	} {
+		to, gap := gapBehind(at(c.cursor), redislog.StreamInfo{First: at(c.first), Last: at(c.last), Length: c.length})
+		if gap != c.gap || gap && to != at(c.to) {
+			t.Errorf("%s: %v up to %s", c.what, gap, to)
+		}
+	}
+}
+
+func TestWorstState(t *testing.T) {
+	for _, c := range []struct {
+		states []evtlog.State
+		want   evtlog.State
+	}{
+		{nil, evtlog.Ready},
+		{[]evtlog.State{evtlog.Ready, evtlog.Starting}, evtlog.Starting},
+		{[]evtlog.State{evtlog.Degraded, evtlog.Starting, evtlog.Ready}, evtlog.Degraded},
+		{[]evtlog.State{evtlog.Degraded, evtlog.Stopped}, evtlog.Stopped},
+		{[]evtlog.State{evtlog.Failed, evtlog.Degraded}, evtlog.Failed},
+	} {
+		var tree []supervise.Node
+		for _, s := range c.states {
+			tree = append(tree, supervise.Node{State: s})
+		}
+		if got := worst(tree); got != c.want {
+			t.Errorf("%v: %s, want %s", c.states, got, c.want)
+		}
+	}
+}
+
+// TestEveryEventHasItsLine logs each kind of event: none falls through to the
+// nameless line.
+func TestEveryEventHasItsLine(t *testing.T) {
+	var text strings.Builder
+	var passed int
+	observer := logged(slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug})), func(evtlog.Event) { passed++ })
+	events := []evtlog.Event{
+		evtlog.SecondWriter{}, evtlog.StateChanged{}, evtlog.Restarted{}, evtlog.Folded{}, evtlog.Trimmed{}, evtlog.Lost{}, evtlog.Drained{},
+		evtlog.Reclaimed{}, evtlog.HandlerFailed{}, evtlog.DeadLettered{}, evtlog.GroupRecreated{}, evtlog.Unbranded{},
+	}
+	for _, e := range events {
+		observer(e)
+	}
+	if passed != len(events) {
+		t.Errorf("%d of %d events were passed on", passed, len(events))
+	}
+	if n := strings.Count(text.String(), "\n"); n != len(events) || strings.Contains(text.String(), "msg=event") {
+		t.Errorf("%d lines for %d events:\n%s", n, len(events), &text)
+	}
+}

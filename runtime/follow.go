@@ -1,0 +1,203 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/actors/supervise"
+	"github.com/evtlog/evtlog/archive"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/keyspace"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// followPoll is the longest time a followed stream is not looked at: an
+// announcement that was lost, or a record that was never announced, is found
+// after this.
+const followPoll = time.Second
+
+// Update is one step of a followed stream: a record, or the moment at which all
+// records that stood when Follow began have been yielded.
+type Update struct {
+	evtlog.Record
+	// CaughtUp marks that moment. It comes once, with a zero Record.
+	CaughtUp bool
+}
+
+// Follow yields the records of a stream after the given id, each once and in
+// order: first what stands already, from archive and live stream, then a
+// CaughtUp, then what is appended, as it is appended. The zero ID follows from
+// the first record.
+//
+// Announcements only tell that there is something to read, so it does not matter
+// when they are lost, doubled or late: what is yielded comes from the log. A
+// receiver that is slow falls behind and reads on where it is; nothing is
+// buffered for it and nothing dropped.
+//
+// An error does not end the sequence. Ranging on goes on where it stopped, after
+// a pause when Redis is unavailable, and behind the gap when it is an
+// *archive.GapError: records that left the stream and are in no archive this
+// runtime knows. The sequence ends when ctx does, without an error, or after a
+// *keyspace.NameError. Streams that are declared in the configuration are read
+// with their archive, others from the live stream alone.
+func (rt *Runtime) Follow(ctx context.Context, queue, stream string, after evtid.ID) iter.Seq2[Update, error] {
+	return func(yield func(Update, error) bool) {
+		key, err := keyspace.NewStream(queue, stream)
+		if err != nil {
+			yield(Update{}, err)
+			return
+		}
+		ctx, cancel := context.WithCancel(ctx)
+		var hints sync.WaitGroup
+		defer hints.Wait()
+		defer cancel()
+		f := &follower{cursor: after, hint: make(chan struct{}, 1), yield: yield}
+		f.reader, f.unproved = rt.reader(key)
+		hints.Go(func() { rt.hint(ctx, queue, f.hint) })
+		f.run(ctx)
+	}
+}
+
+// reader returns the merged reader of a declared stream, or one of the live
+// stream. live is set when there is no archive: then only the stream itself can
+// tell whether what follows a cursor has been trimmed.
+func (rt *Runtime) reader(key keyspace.Stream) (r evtlog.Reader, live *redislog.Log) {
+	if l, ok := rt.logs[nameOf(key)]; ok {
+		if l.archive == nil {
+			live = l.redis
+		}
+		return l.reader, live
+	}
+	live = rt.client.Log(key)
+	return archive.NewReader(nameOf(key), live, nil), live
+}
+
+// gapBehind decides whether records after a cursor may have been trimmed: those
+// below the oldest one that is there. Trims take the oldest first, so a stream
+// that still reaches down to the cursor has lost nothing after it.
+func gapBehind(cursor evtid.ID, info redislog.StreamInfo) (to evtid.ID, gap bool) {
+	switch {
+	case cursor.IsZero() || !cursor.Less(info.Last):
+		return to, false
+	case info.Length == 0:
+		return info.Last, true
+	}
+	return info.First.Prev(), cursor.Less(info.First)
+}
+
+// hint puts a token into the channel for every announcement of the queue, and
+// whenever the subscription stands again. It never waits for the receiver.
+func (rt *Runtime) hint(ctx context.Context, queue string, hint chan<- struct{}) {
+	for attempt := 0; ctx.Err() == nil; attempt++ {
+		sub, err := rt.client.Subscribe(ctx, queue)
+		for err == nil {
+			attempt = 0
+			select {
+			case hint <- struct{}{}:
+			default:
+			}
+			_, err = sub.Receive(ctx)
+		}
+		if sub != nil {
+			_ = sub.Close()
+		}
+		_ = supervise.Wait(ctx, resubscribe.Delay(attempt, rand.Float64()))
+	}
+}
+
+// follower is one Follow under way.
+type follower struct {
+	reader evtlog.Reader
+	// cursor is the record that was yielded last.
+	cursor   evtid.ID
+	caughtUp bool
+	// unproved is set until the first cursor, which this follower did not yield
+	// itself, was compared with a stream that has no archive.
+	unproved *redislog.Log
+	hint     chan struct{}
+	yield    func(Update, error) bool
+	failures int
+}
+
+func (f *follower) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		err := f.read(ctx)
+		switch {
+		case errors.Is(err, errLeft) || ctx.Err() != nil:
+			return
+		case err != nil:
+			if !f.fail(ctx, err) {
+				return
+			}
+			continue
+		}
+		f.failures = 0
+		if !f.caughtUp {
+			f.caughtUp = true
+			if !f.yield(Update{CaughtUp: true}, nil) {
+				return
+			}
+		}
+		f.wait(ctx)
+	}
+}
+
+// errLeft: the receiver broke out of its loop.
+var errLeft = errors.New("range loop was left")
+
+// read yields everything that stands above the cursor.
+func (f *follower) read(ctx context.Context) error {
+	if f.unproved != nil {
+		info, err := f.unproved.Info(ctx)
+		if err != nil {
+			return err
+		}
+		name := nameOf(f.unproved.Stream())
+		f.unproved = nil
+		if to, gap := gapBehind(f.cursor, info); gap {
+			return &archive.GapError{Stream: name, After: f.cursor, To: to, Reason: "the stream was trimmed to " + to.Next().String() + " or the cursor is no record of it, and there is no archive"}
+		}
+	}
+	for rec, err := range f.reader.Read(ctx, evtlog.Window{After: f.cursor}) {
+		if err != nil {
+			return err
+		}
+		f.cursor = rec.ID
+		if !f.yield(Update{Record: rec}, nil) {
+			return errLeft
+		}
+	}
+	return nil
+}
+
+// fail yields an error and prepares to go on. It reports whether the receiver
+// wants that.
+func (f *follower) fail(ctx context.Context, err error) bool {
+	if !f.yield(Update{}, err) {
+		return false
+	}
+	var gap *archive.GapError
+	if errors.As(err, &gap) && f.cursor.Less(gap.To) {
+		f.cursor = gap.To
+		return true
+	}
+	err = supervise.Wait(ctx, resubscribe.Delay(f.failures, rand.Float64()))
+	f.failures++
+	return err == nil
+}
+
+// wait returns when there may be something to read.
+func (f *follower) wait(ctx context.Context) {
+	timer := time.NewTimer(followPoll)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-f.hint:
+	case <-timer.C:
+	}
+}

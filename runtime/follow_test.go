@@ -1,0 +1,199 @@
+package runtime_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/archive"
+	"github.com/evtlog/evtlog/archive/archivetest"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/internal/redistest"
+	"github.com/evtlog/evtlog/keyspace"
+	"github.com/evtlog/evtlog/redislog"
+	"github.com/evtlog/evtlog/runtime"
+)
+
+// TestFollow reads a backlog from archive and live stream, the signal, and what
+// is appended after it, announced or not, while the subscription is cut.
+func TestFollow(t *testing.T) {
+	srv := redistest.Start(t)
+	rt := start(t, runtime.Config{
+		Redis: redislog.Config{URL: srv.URL()},
+		Streams: []runtime.Stream{{
+			Queue: "q", Name: "s", Retention: evtlog.KeepLast(5), Durability: runtime.Commit, Archive: archivetest.NewMemory(),
+		}},
+	})
+	ctx := bounded(t)
+	log, err := rt.Stream("q", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []evtid.ID
+	appendOne := func() {
+		var id evtid.ID
+		if len(want)%2 == 0 {
+			id, err = log.Append(ctx, evtlog.F("n", fmt.Sprint(len(want))))
+		} else {
+			id, err = log.Announce(ctx, "e", job, evtlog.F("n", fmt.Sprint(len(want))))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, id)
+	}
+	for range 20 {
+		appendOne()
+	}
+	if err := log.Sweep(ctx); err != nil {
+		t.Fatal(err)
+	}
+	const skip, live = 3, 10
+	next, caughtUp := skip, 0
+	for u, err := range rt.Follow(ctx, "q", "s", want[skip-1]) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.CaughtUp {
+			caughtUp = next
+			appendOne()
+			continue
+		}
+		if u.ID != want[next] {
+			t.Fatalf("update %d is %s, want %s", next, u.ID, want[next])
+		}
+		if n, _ := u.Get("n"); n != fmt.Sprint(next) {
+			t.Errorf("update %d holds %q", next, n)
+		}
+		next++
+		if caughtUp == 0 {
+			continue
+		}
+		if next == 20+live {
+			break
+		}
+		if next%4 == 0 {
+			srv.Do("CLIENT", "KILL", "TYPE", "pubsub")
+		}
+		appendOne()
+	}
+	if caughtUp != 20 {
+		t.Errorf("the signal came before record %d, want 20", caughtUp)
+	}
+}
+
+func TestFollowTellsOfAGap(t *testing.T) {
+	srv := redistest.Start(t)
+	rt := start(t, runtime.Config{
+		Redis:   redislog.Config{URL: srv.URL()},
+		Streams: []runtime.Stream{{Queue: "q", Name: "s", Retention: evtlog.Keep{Last: 3, Exact: true}}},
+	})
+	ctx := bounded(t)
+	log, err := rt.Stream("q", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []evtid.ID
+	for range 10 {
+		id, err := log.Append(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	var gap *archive.GapError
+	seen, trimmed := 0, false
+	for u, err := range rt.Follow(ctx, "q", "s", evtid.ID{}) {
+		if err != nil {
+			if !errors.As(err, &gap) {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if u.CaughtUp {
+			break
+		}
+		if seen++; seen == 1 && !trimmed {
+			trimmed = true
+			if err := log.Sweep(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if seen < 3 {
+		t.Errorf("only %d records were seen", seen)
+	}
+	// From the first record on, which is gone now.
+	for _, err := range rt.Follow(ctx, "q", "s", ids[0]) {
+		if !errors.As(err, &gap) || gap.After != ids[0] || gap.To.Less(ids[6]) {
+			t.Errorf("after %s and a trim to %s, the follower is told %v", ids[0], ids[6], err)
+		}
+		break
+	}
+}
+
+func TestFollowEnds(t *testing.T) {
+	srv := redistest.Start(t)
+	rt := start(t, runtime.Config{Redis: redislog.Config{URL: srv.URL()}})
+	for _, err := range rt.Follow(bounded(t), "a b", "s", evtid.ID{}) {
+		var name *keyspace.NameError
+		if !errors.As(err, &name) {
+			t.Errorf("a bad name: %v", err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	for u, err := range rt.Follow(ctx, "q", "absent", evtid.ID{}) {
+		if err != nil || !u.CaughtUp {
+			t.Errorf("an empty stream yields %+v, %v", u, err)
+		}
+	}
+}
+
+// TestFollowOverAnOutage kills the server under a follower.
+func TestFollowOverAnOutage(t *testing.T) {
+	srv := redistest.Start(t, "--appendonly", "yes", "--appendfsync", "always")
+	rt := start(t, runtime.Config{
+		Redis: redislog.Config{URL: srv.URL()}, Streams: []runtime.Stream{{Queue: "q", Name: "s"}},
+	})
+	ctx := bounded(t)
+	log, err := rt.Stream("q", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want []evtid.ID
+	add := func() {
+		id, err := log.Append(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, id)
+	}
+	add()
+	next, outages := 0, 0
+	for u, err := range rt.Follow(ctx, "q", "s", evtid.ID{}) {
+		switch {
+		case errors.Is(err, evtlog.ErrUnavailable):
+			outages++
+			if outages == 1 {
+				srv.Restart()
+				add()
+			}
+		case err != nil:
+			t.Fatal(err)
+		case u.CaughtUp:
+			srv.Kill()
+		default:
+			if u.ID != want[next] {
+				t.Fatalf("update %d is %s, want %s", next, u.ID, want[next])
+			}
+			next++
+		}
+		if outages > 0 && next == 2 {
+			break
+		}
+	}
+}
