@@ -59,6 +59,13 @@ func TestPendingRanges(t *testing.T) {
 	}
 }
 
+func TestUncovered(t *testing.T) {
+	ranges := []SkippedRange{span(1, 3), span(5, 6)}
+	wantIDs(t, uncovered(ats(1, 2, 3, 4, 5, 6, 7), ranges), 1, 4, 5, 7)
+	wantIDs(t, uncovered(ats(1), nil), 1)
+	wantIDs(t, uncovered(nil, ranges))
+}
+
 func TestSafeTarget(t *testing.T) {
 	for name, c := range map[string]struct {
 		groups []groupState
@@ -68,9 +75,10 @@ func TestSafeTarget(t *testing.T) {
 		"ahead":    {[]groupState{{last: at(9)}}, at(5)},
 		"behind":   {[]groupState{{last: at(9)}, {last: at(3)}}, at(3)},
 		"pending":  {[]groupState{{last: at(9), pending: ats(2, 4)}}, at(2).Prev()},
+		"gone":     {[]groupState{{last: at(9), pending: ats(0, 1, 4)}}, at(4).Prev()},
 		"new":      {[]groupState{{}}, evtid.ID{}},
 	} {
-		if got := safeTarget(c.groups, at(5)); got != c.want {
+		if got := safeTarget(c.groups, at(1), at(5)); got != c.want {
 			t.Errorf("%s: got %v, want %v", name, got, c.want)
 		}
 	}

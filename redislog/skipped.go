@@ -17,6 +17,8 @@ type SkippedRange struct{ After, To evtid.ID }
 // Empty reports whether no id lies in the range.
 func (r SkippedRange) Empty() bool { return !r.After.Less(r.To) }
 
+func (r SkippedRange) holds(id evtid.ID) bool { return r.After.Less(id) && !r.To.Less(id) }
+
 // String returns the stored form, two entry ids: "1746090000000-0
 // 1746090000003-4096". A single pending id k has its predecessor in front.
 func (r SkippedRange) String() string { return r.After.Entry() + " " + r.To.Entry() }
@@ -59,8 +61,12 @@ func (l *Log) SkippedRanges(ctx context.Context, group string) ([]SkippedRange, 
 	if err != nil {
 		return nil, err
 	}
-	ranges := make([]SkippedRange, 0, len(texts))
-	var odd error
+	return parseRanges(key, texts)
+}
+
+// parseRanges reads a whole list; see SkippedRanges for the error.
+func parseRanges(key string, texts []string) (ranges []SkippedRange, odd error) {
+	ranges = make([]SkippedRange, 0, len(texts))
 	for _, text := range texts {
 		r, err := parseSkipped(text)
 		if err == nil {

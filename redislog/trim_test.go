@@ -193,6 +193,35 @@ func TestTrimThroughManyPending(t *testing.T) {
 	}
 }
 
+// TestTrimThroughRecordsWhatOthersTook: pending entries whose body a plain trim
+// took are recorded at the next recorded one, once.
+func TestTrimThroughRecordsWhatOthersTook(t *testing.T) {
+	_, l := realLog(t)
+	fill(t, l, 1, 9)
+	createGroup(t, l, "g", Head())
+	if _, err := readerOf(t, l, "g", "c").ReadNew(9, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.AddSkipped(t.Context(), "g", span(0, 2)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Trim(t.Context(), TrimPolicy{MaxLen: 6, Exact: true}); err != nil {
+		t.Fatal(err)
+	}
+	for through := 4; through <= 6; through++ {
+		if _, err := l.TrimThrough(t.Context(), at(through)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []SkippedRange{span(0, 2)}
+	for n := 3; n <= 6; n++ {
+		want = append(want, SkippedRange{at(n).Prev(), at(n)})
+	}
+	if got, err := l.SkippedRanges(t.Context(), "g"); err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Fatalf("%v, %v; want %v", got, err, want)
+	}
+}
+
 // TestTrimThroughForeignEntries: what stands where no id can is removed with its
 // neighbours, and there is nothing to record for it.
 func TestTrimThroughForeignEntries(t *testing.T) {

@@ -11,8 +11,8 @@ type groupState struct {
 	name string
 	// last is the group's last-delivered-id.
 	last evtid.ID
-	// pending are the ids at or below the target that were delivered, not
-	// acknowledged, and still have their body.
+	// pending are the ids at or below the target that were delivered and not
+	// acknowledged, and that no earlier trim has recorded.
 	pending []evtid.ID
 }
 
@@ -41,6 +41,16 @@ func planSkips(groups []groupState, from, target evtid.ID) []Skipped {
 	return plan
 }
 
+// uncovered returns those of ids that no range holds.
+func uncovered(ids []evtid.ID, ranges []SkippedRange) (rest []evtid.ID) {
+	for _, id := range ids {
+		if !slices.ContainsFunc(ranges, func(r SkippedRange) bool { return r.holds(id) }) {
+			rest = append(rest, id)
+		}
+	}
+	return rest
+}
+
 // ranges lists what is written for one group: the range it was not given, and
 // its pending ids, where neighbours become one range.
 func (s Skipped) ranges() []SkippedRange {
@@ -67,12 +77,15 @@ func pendingRanges(ids []evtid.ID) []SkippedRange {
 }
 
 // safeTarget is how far a trim may go without recording anything: below what
-// any group has not been given, and below its oldest pending entry.
-func safeTarget(groups []groupState, target evtid.ID) evtid.ID {
+// any group has not been given, and below its oldest pending entry that is still
+// in the stream, which begins above from.
+func safeTarget(groups []groupState, from, target evtid.ID) evtid.ID {
 	for _, g := range groups {
 		target = minID(target, g.last)
 		for _, id := range g.pending {
-			target = minID(target, id.Prev())
+			if from.Less(id) {
+				target = minID(target, id.Prev())
+			}
 		}
 	}
 	return target

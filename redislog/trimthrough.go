@@ -71,8 +71,8 @@ func (s *session) contended(key string) error {
 // trimFacts is what a trimmer reads before it decides.
 type trimFacts struct {
 	epoch string
-	// first is the oldest live entry, as the server writes it; from the largest
-	// id below it.
+	// first is the oldest live entry, as the server writes it, and from the
+	// largest id below it.
 	first string
 	from  evtid.ID
 	// target is the newest live entry at or below what was asked; found is false
@@ -146,49 +146,74 @@ func (l *Log) readTrimFacts(s *session, through evtid.ID) (facts trimFacts, err 
 		return facts, err
 	}
 	for _, g := range groups {
+		older, err := l.olderPending(s, g.Name, facts.from)
+		if err != nil {
+			return facts, err
+		}
 		pending, err := l.pendingIDs(s, g.Name, facts.first, facts.target)
 		if err != nil {
 			return facts, err
 		}
-		facts.groups = append(facts.groups, groupState{name: g.Name, last: g.LastDelivered, pending: pending})
+		facts.groups = append(facts.groups, groupState{name: g.Name, last: g.LastDelivered, pending: append(older, pending...)})
 	}
 	return facts, nil
 }
 
-// pendingIDs lists the group's pending ids from an entry id to target. It begins
-// at the oldest live entry: what is pending below was recorded by the trim that
-// took its body.
-func (l *Log) pendingIDs(s *session, group, from string, target evtid.ID) ([]evtid.ID, error) {
-	var ids []evtid.ID
-	var last string
-	for {
-		reply, err := s.do(command{"XPENDING", l.stream.Key(), group, from, target.Entry(), pendingPage})
-		if err != nil {
-			return nil, err
-		}
-		page, _ := reply.([]any)
-		for _, item := range page {
-			row, _ := item.([]any)
-			if len(row) == 0 {
-				return nil, protocolError("an empty row")
-			}
-			id, raw, err := entryID(row[0])
-			if err != nil {
-				return nil, err
-			}
-			if raw != "" {
-				// A foreign position is in no archive: nothing to record.
-				last = "(" + raw
-				continue
-			}
-			ids = append(ids, id)
-			last = id.Next().Entry()
-		}
-		if len(page) < pendingPage {
-			return ids, nil
-		}
-		from = last
+// olderPending lists pending ids whose body left the stream earlier without
+// being recorded: a foreign trim, or a plain one, took it. Ids that this kind of
+// trim took are in the list, and would otherwise be recorded again each time. One
+// page is looked at, so that a group with a long dead member costs the same at
+// every trim.
+func (l *Log) olderPending(s *session, group string, from evtid.ID) ([]evtid.ID, error) {
+	if from.IsZero() {
+		return nil, nil
 	}
+	ids, _, _, err := l.pendingPage(s, group, "-", from)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	reply, err := s.do(command{"LRANGE", l.stream.Skipped(group), 0, -1})
+	if err != nil {
+		return nil, err
+	}
+	texts, err := words(reply)
+	if err != nil {
+		return nil, err
+	}
+	recorded, _ := parseRanges(l.stream.Skipped(group), texts)
+	return uncovered(ids, recorded), nil
+}
+
+// pendingIDs lists all pending ids of the group from an entry id to target.
+func (l *Log) pendingIDs(s *session, group, from string, target evtid.ID) ([]evtid.ID, error) {
+	var all []evtid.ID
+	for {
+		ids, next, more, err := l.pendingPage(s, group, from, target)
+		all = append(all, ids...)
+		if err != nil || !more {
+			return all, err
+		}
+		from = next
+	}
+}
+
+// pendingPage lists one page of them, and where the next begins. Foreign
+// positions are left out: they are in no archive, so there is nothing to record.
+func (l *Log) pendingPage(s *session, group, from string, to evtid.ID) (ids []evtid.ID, next string, more bool, err error) {
+	reply, err := s.do(command{"XPENDING", l.stream.Key(), group, from, to.Entry(), pendingPage})
+	if err != nil {
+		return nil, "", false, err
+	}
+	page, err := pendingOf(reply)
+	for _, p := range page {
+		if p.Raw != "" {
+			next = "(" + p.Raw
+			continue
+		}
+		ids = append(ids, p.ID)
+		next = p.ID.Next().Entry()
+	}
+	return ids, next, len(page) == pendingPage, err
 }
 
 // trimCommands is the transaction. It ends with the trim between two looks at the
@@ -257,7 +282,7 @@ func (l *Log) trimEffect(s *session, target evtid.ID, replies []any) (removed in
 // trimUnrecorded makes room when nothing can be recorded for lack of memory: it
 // removes what every group has been given and has acknowledged.
 func (l *Log) trimUnrecorded(s *session, facts trimFacts, cause error) (TrimResult, bool, error) {
-	target := safeTarget(facts.groups, facts.target)
+	target := safeTarget(facts.groups, facts.from, facts.target)
 	if target.IsZero() {
 		return TrimResult{}, true, cause
 	}
