@@ -1,6 +1,9 @@
 package explore
 
-import "fmt"
+import (
+	"cmp"
+	"fmt"
+)
 
 // FoldOrder switches the archiver of the Fold model to a wrong order. The zero
 // value is the right one.
@@ -112,7 +115,6 @@ type foldState struct {
 	floor   uint8
 	a       [2]archiver
 	late    [2]command
-	crashes uint8
 }
 
 // Fold explores two archivers and a writer.
@@ -156,7 +158,11 @@ func (o FoldOrder) broken(s foldState) string {
 	return ""
 }
 
-func (o FoldOrder) next(s foldState, step Step[foldState]) {
+func (o FoldOrder) next(s foldState, offer Step[foldState]) {
+	step := func(next foldState, words ...any) {
+		o.tidy(&next)
+		offer(next, words...)
+	}
 	if s.top < foldRecords {
 		next := s
 		next.top++
@@ -316,17 +322,13 @@ func (o FoldOrder) advance(a *archiver, done bool) {
 	}
 }
 
-// maxCrashes is how often an archiver may crash, both together.
-const maxCrashes = 2
-
 // crash offers the ways in which archiver i can die: its next command is lost,
 // or it was sent and is executed at any later time.
 func (o FoldOrder) crash(s foldState, i int, step Step[foldState]) {
-	if s.a[i].pc < fold || s.crashes == maxCrashes {
+	if s.a[i].pc < fold {
 		return
 	}
 	next := s
-	next.crashes++
 	next.a[i] = archiver{}
 	step(next, archivers[i], "crash before", foldSteps[s.a[i].pc])
 	for slot, c := range s.late {
@@ -336,4 +338,24 @@ func (o FoldOrder) crash(s foldState, i int, step Step[foldState]) {
 			return
 		}
 	}
+}
+
+// tidy makes states equal that differ only in late commands which can do nothing
+// any more, or in their order.
+func (o FoldOrder) tidy(s *foldState) {
+	for i, c := range s.late {
+		switch {
+		case c.kind == fold && !o.NoCompare && c.prev < s.w,
+			c.kind == publishFloor && !o.PlainFloor && c.through <= s.floor,
+			c.kind == trim && c.keep == 0 && c.through <= s.trimmed:
+			s.late[i] = command{}
+		}
+	}
+	if s.late[0].less(s.late[1]) {
+		s.late[0], s.late[1] = s.late[1], s.late[0]
+	}
+}
+
+func (c command) less(d command) bool {
+	return cmp.Or(cmp.Compare(c.kind, d.kind), cmp.Compare(c.through, d.through), cmp.Compare(c.keep, d.keep), cmp.Compare(c.prev, d.prev), cmp.Compare(c.page, d.page)) < 0
 }

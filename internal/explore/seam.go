@@ -8,7 +8,7 @@ import (
 )
 
 // seamRecords is how many records there are in the models of reading.
-const seamRecords = 4
+const seamRecords = 3
 
 // ids maps a record's number to its id; 0 is the zero ID.
 var ids = func() (t [seamRecords + 2]evtid.ID) {
