@@ -151,7 +151,7 @@ func (c *testCluster) follower() *Node {
 
 func (c *testCluster) waitVoters(n *Node, want int) {
 	c.t.Helper()
-	eventually(c.t, 20*time.Second, fmt.Sprintf("%d voters at %s", want, n.ID()), func() bool {
+	eventually(c.t, 60*time.Second, fmt.Sprintf("%d voters at %s", want, n.ID()), func() bool {
 		voters := 0
 		for _, s := range n.Status().Servers {
 			if s.Voter {
@@ -166,7 +166,7 @@ func (c *testCluster) waitVoters(n *Node, want int) {
 // it on each.
 func (c *testCluster) waitEqual(stream evtlog.StreamName, lsn uint64) {
 	c.t.Helper()
-	eventually(c.t, 30*time.Second, fmt.Sprintf("equal chains at LSN %d", lsn), func() bool {
+	eventually(c.t, 60*time.Second, fmt.Sprintf("equal chains at LSN %d", lsn), func() bool {
 		var chain [32]byte
 		for i, n := range c.list() {
 			h := headOn(n, stream)

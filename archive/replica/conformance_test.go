@@ -8,6 +8,7 @@ import (
 )
 
 func TestConformance(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	lead, follower := c.leader(), c.follower()
 	for name, a := range map[string]archive.Archive{

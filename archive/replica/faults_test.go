@@ -13,6 +13,7 @@ import (
 )
 
 func TestPartitionedLeaderNeverAcknowledges(t *testing.T) {
+	t.Parallel()
 	network := newTestNet()
 	c := newCluster(t, 3, func(id string, cfg *Config) { cfg.faults.dial = network.dialer(id) })
 	for _, n := range c.nodes {
@@ -34,7 +35,7 @@ func TestPartitionedLeaderNeverAcknowledges(t *testing.T) {
 	if _, err := old.Archive().Watermark(ctx, scores); err == nil {
 		t.Error("a cut-off leader answered a linearizable read")
 	}
-	eventually(t, 10*time.Second, "new leader", func() bool {
+	eventually(t, 30*time.Second, "new leader", func() bool {
 		for _, n := range c.nodes {
 			if n != old && n.notLeading() == nil {
 				return true
@@ -51,6 +52,7 @@ func TestPartitionedLeaderNeverAcknowledges(t *testing.T) {
 }
 
 func TestDiskFullStepsAsideAndComesBack(t *testing.T) {
+	t.Parallel()
 	for name, how := range map[string]func(full *atomic.Bool, cfg *Config){
 		"no space left": func(full *atomic.Bool, cfg *Config) {
 			cfg.faults.free = func() (uint64, error) {
@@ -77,10 +79,10 @@ func TestDiskFullStepsAsideAndComesBack(t *testing.T) {
 			victim := c.leader()
 			full[victim.ID()].Store(true)
 			w.mustFold(t, 20, 2)
-			eventually(t, 10*time.Second, "node that stepped aside", func() bool { return victim.aside.Load() != nil })
+			eventually(t, 30*time.Second, "node that stepped aside", func() bool { return victim.aside.Load() != nil })
 			w.mustFold(t, 20, 2)
 			full[victim.ID()].Store(false)
-			eventually(t, 20*time.Second, "node that is back", func() bool { return victim.Status().LeaderID != "" && victim.aside.Load() == nil })
+			eventually(t, 60*time.Second, "node that is back", func() bool { return victim.Status().LeaderID != "" && victim.aside.Load() == nil })
 			c.waitEqual(scores, 50)
 			w.check(t, victim.Archive())
 		})
@@ -108,7 +110,7 @@ func TestRollingRestart(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
 		c.stop(id)
 		n := c.start(id)
-		eventually(t, 10*time.Second, "node that has caught up", func() bool { return n.Status().LeaderID != "" && n.engine().settled.Load() })
+		eventually(t, 30*time.Second, "node that has caught up", func() bool { return n.Status().LeaderID != "" && n.engine().settled.Load() })
 	}
 	cancel()
 	if err := <-done; err != nil {
@@ -123,6 +125,7 @@ func TestRollingRestart(t *testing.T) {
 }
 
 func TestAddressMayChange(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	w := &writer{stream: scores, arch: c.leader().Archive()}
 	w.mustFold(t, 5, 1)
@@ -133,7 +136,7 @@ func TestAddressMayChange(t *testing.T) {
 	cfg.Peers = c.httpAddresses()
 	c.cfgs[id] = cfg
 	n := c.start(id)
-	eventually(t, 10*time.Second, "new address in the membership", func() bool {
+	eventually(t, 30*time.Second, "new address in the membership", func() bool {
 		for _, s := range c.leader().Status().Servers {
 			if s.ID == id {
 				return s.Address == n.Address().String() && s.Voter
@@ -149,6 +152,7 @@ func TestAddressMayChange(t *testing.T) {
 
 // A state that differs on one node alone is found by the comparison and replaced.
 func TestDivergedFollowerIsReplaced(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	w := &writer{stream: scores, arch: c.client()}
 	w.mustFold(t, 10, 1)
@@ -160,7 +164,7 @@ func TestDivergedFollowerIsReplaced(t *testing.T) {
 	}
 	forge(t, victim, 10)
 	w.mustFold(t, 1, 1)
-	eventually(t, 20*time.Second, "diverged volume that was replaced", func() bool {
+	eventually(t, 60*time.Second, "diverged volume that was replaced", func() bool {
 		return headOn(victim, scores).Chain == headOn(c.leader(), scores).Chain && headOn(victim, scores).Parked == ""
 	})
 	w.mustFold(t, 5, 1)

@@ -32,6 +32,7 @@ func startFails(t *testing.T, cfg Config, want error) {
 }
 
 func TestEmptyVoterIsRefusedUntilItRejoins(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	w := &writer{stream: scores, arch: c.client()}
 	w.mustFold(t, 20, 3)
@@ -57,6 +58,7 @@ func TestEmptyVoterIsRefusedUntilItRejoins(t *testing.T) {
 }
 
 func TestForeignDirectoryIsRefused(t *testing.T) {
+	t.Parallel()
 	one, other := newCluster(t, 1, nil), newCluster(t, 1, func(_ string, c *Config) { c.Cluster = "other" })
 	w := &writer{stream: scores, arch: one.nodes["a"].Archive()}
 	w.mustFold(t, 3, 1)
@@ -80,6 +82,7 @@ func TestForeignDirectoryIsRefused(t *testing.T) {
 // Two clusters may be given one id and one list of peers: each is bootstrapped
 // for itself, and they never mix.
 func TestTwoClustersOfOneNameNeverMerge(t *testing.T) {
+	t.Parallel()
 	one, other := newCluster(t, 1, nil), newCluster(t, 1, nil)
 	a, b := one.leader(), other.leader()
 	ctx := context.Background()
@@ -110,6 +113,7 @@ func TestTwoClustersOfOneNameNeverMerge(t *testing.T) {
 }
 
 func TestFoldOverALateBootstrapIsRefused(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	w := &writer{stream: scores, arch: c.nodes["a"].Archive()}
 	w.mustFold(t, 3, 1)
@@ -123,6 +127,7 @@ func TestFoldOverALateBootstrapIsRefused(t *testing.T) {
 }
 
 func TestFlippedByteIsNamedRepairedAndNotSpread(t *testing.T) {
+	t.Parallel()
 	for name, where := range map[string]int{"first copy": 0, "whole file shifted": 1} {
 		t.Run(name, func(t *testing.T) { flipOnce(t, where) })
 	}
@@ -164,7 +169,7 @@ func flipOnce(t *testing.T, extra int) {
 		t.Fatalf("verify of a flipped byte: %v, %v", findings, err)
 	}
 	t.Log(findings[0].GetDetail())
-	eventually(t, 20*time.Second, "repaired volume", func() bool {
+	eventually(t, 60*time.Second, "repaired volume", func() bool {
 		return headOn(n, scores).Parked == "" && n.engine().store.verifyOne(context.Background(), scores) == nil
 	})
 	c.waitEqual(scores, 50)
@@ -174,10 +179,11 @@ func flipOnce(t *testing.T, extra int) {
 }
 
 func TestMissingVolumesFileIsPulledBeforeRaftRuns(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, shortLog)
 	w := &writer{stream: scores, arch: c.client(), size: 100}
-	w.mustFold(t, 300, 5)
-	c.waitEqual(scores, 300)
+	w.mustFold(t, 200, 5)
+	c.waitEqual(scores, 200)
 	victim := c.follower().ID()
 	snapshotBeyond(t, c.nodes[victim], 1)
 	c.stop(victim)
@@ -185,7 +191,7 @@ func TestMissingVolumesFileIsPulledBeforeRaftRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := c.start(victim)
-	c.waitEqual(scores, 300)
+	c.waitEqual(scores, 200)
 	w.check(t, n.Archive())
 	var _ archive.Archive = n.Archive()
 }

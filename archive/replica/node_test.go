@@ -11,6 +11,7 @@ import (
 )
 
 func TestClusterFoldsAndReads(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	w := &writer{stream: scores, arch: c.client(), size: 50}
 	w.mustFold(t, 20, 10)
@@ -31,6 +32,7 @@ func TestClusterFoldsAndReads(t *testing.T) {
 }
 
 func TestRepeatedFoldIsAnsweredAndConflictRefused(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	w := &writer{stream: scores}
 	ctx := context.Background()
@@ -52,6 +54,7 @@ func TestRepeatedFoldIsAnsweredAndConflictRefused(t *testing.T) {
 }
 
 func TestRestartOfAll(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	w := &writer{stream: scores, arch: c.client(), size: 20}
 	w.mustFold(t, 30, 5)
@@ -82,6 +85,7 @@ func TestRestartOfAll(t *testing.T) {
 }
 
 func TestStopIsSafeAtAnyTime(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	n := c.nodes["a"]
 	ctx := context.Background()

@@ -19,12 +19,13 @@ func recoverConfig(c *testCluster, id string) RecoverConfig {
 }
 
 func TestRecoverFromLostMajority(t *testing.T) {
+	t.Parallel()
 	for name, withoutLog := range map[string]bool{"with its log": false, "from the volumes alone": true} {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, 3, shortLog)
 			w := &writer{stream: scores, arch: c.client(), size: 50}
-			w.mustFold(t, 200, 3)
-			c.waitEqual(scores, 200)
+			w.mustFold(t, 180, 3)
+			c.waitEqual(scores, 180)
 			rc := recoverConfig(c, "b")
 			if _, err := Recover(context.Background(), rc); !errors.Is(err, archive.ErrLocked) {
 				t.Fatalf("recover of a running node: %v", err)
@@ -63,13 +64,14 @@ func TestRecoverFromLostMajority(t *testing.T) {
 			c.cfgs["c"] = cfg
 			n := c.start("c")
 			c.waitVoters(n, 2)
-			c.waitEqual(scores, 210)
+			c.waitEqual(scores, 190)
 			w.check(t, n.Archive())
 		})
 	}
 }
 
 func TestExportAndImport(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, nil)
 	w := &writer{stream: scores, arch: c.client(), size: 400}
 	w.mustFold(t, 30, 20)
@@ -101,6 +103,7 @@ func TestExportAndImport(t *testing.T) {
 }
 
 func TestCompactAndVerifyDirectory(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, shortLog)
 	w := &writer{stream: scores, arch: c.leader().Archive(), size: 400}
 	w.mustFold(t, 300, 10)
@@ -180,6 +183,7 @@ func flipAll(t *testing.T, path string, after []byte, offset int) {
 
 // A damaged log is noticed before it can spread, and mended by rejoining.
 func TestDamagedLogIsNotSpread(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, nil)
 	w := &writer{stream: scores, arch: c.client(), size: 100}
 	w.mustFold(t, 50, 3)

@@ -54,6 +54,7 @@ func testTLS(t *testing.T) *tls.Config {
 }
 
 func TestMutualTLSAndToken(t *testing.T) {
+	t.Parallel()
 	conf := testTLS(t)
 	c := newCluster(t, 3, func(_ string, cfg *Config) { cfg.TLS, cfg.Token = conf, "secret" })
 	addrs := c.httpAddresses()
@@ -94,11 +95,12 @@ func TestMutualTLSAndToken(t *testing.T) {
 }
 
 func TestProbesAndLimits(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 1, func(_ string, cfg *Config) {
 		cfg.Handlers = map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })}
 	})
 	n := c.leader()
-	eventually(t, 10*time.Second, "settled node", func() bool { return n.engine().settled.Load() })
+	eventually(t, 30*time.Second, "settled node", func() bool { return n.engine().settled.Load() })
 	base := "http://" + n.Address().HTTP
 	get := func(path string) (int, string) {
 		t.Helper()

@@ -50,6 +50,7 @@ func soakSeed(t *testing.T) uint64 {
 // order while clients fold, and then compares every node with what was
 // acknowledged.
 func TestSIGKILL(t *testing.T) {
+	t.Parallel()
 	seed := soakSeed(t)
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	first := newChild(t, childConfig{ID: "a", Raft: "127.0.0.1:0", HTTP: "127.0.0.1:0", Bootstrap: true})
