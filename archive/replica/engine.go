@@ -300,43 +300,54 @@ func (e *engine) handOver(ctx context.Context) {
 const stopGrace = 10 * time.Second
 
 // stop ends the engine: first what raft could be waiting for, then raft, then
-// the network, then the files.
+// the network, then the files. When the disk hangs, the last part is left to a
+// goroutine that ends when the disk does.
 func (e *engine) stop() {
 	e.stopOnce.Do(func() {
 		e.cancel()
 		if e.logs != nil {
 			e.logs.stop()
 		}
-		ended := e.stopRaft()
-		e.wg.Wait()
-		if !ended {
-			// The files stay open: a hanging write may still use them.
-			return
+		var ending raft.Future
+		if r := e.raft.Load(); r != nil {
+			// From here on no heartbeat is sent any more.
+			ending = r.Shutdown()
 		}
-		if e.logs != nil {
-			e.closed(e.logs.close())
-		}
-		if e.store != nil {
-			e.closed(e.store.close())
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			if ending != nil {
+				e.closed(ending.Error())
+			}
+			e.closeNetwork()
+			e.wg.Wait()
+			e.closeFiles()
+		}()
+		t := time.NewTimer(stopGrace)
+		defer t.Stop()
+		select {
+		case <-ended:
+		case <-t.C:
+			e.n.cfg.Logger.Error("the node did not end in time; its disk may hang", "node", e.n.cfg.ID)
+			e.closeNetwork()
 		}
 	})
 }
 
-func (e *engine) stopRaft() (ended bool) {
-	ended = true
-	if r := e.raft.Load(); r != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), stopGrace)
-		defer cancel()
-		if err := await(ctx, r.Shutdown(), nil); err != nil {
-			e.n.cfg.Logger.Error("raft did not end in time", "error", err)
-			ended = false
-		}
-	}
+func (e *engine) closeNetwork() {
 	if e.trans != nil {
 		e.trans.CloseStreams()
 		e.closed(e.trans.Close())
 	}
-	return ended
+}
+
+func (e *engine) closeFiles() {
+	if e.logs != nil {
+		e.closed(e.logs.close())
+	}
+	if e.store != nil {
+		e.closed(e.store.close())
+	}
 }
 
 func (e *engine) closed(err error) {

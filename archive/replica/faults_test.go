@@ -189,3 +189,35 @@ func TestLeadershipTransferIsFast(t *testing.T) {
 		t.Errorf("removal below three voters without force: %v", err)
 	}
 }
+
+// A leader whose disk hangs goes on sending heartbeats, so nobody would replace
+// it: it has to notice by itself.
+func TestHangingDiskIsNoticed(t *testing.T) {
+	var hang atomic.Bool
+	release := make(chan struct{})
+	var victim string
+	c := newCluster(t, 3, func(id string, cfg *Config) {
+		cfg.CommitWatchdog = time.Second
+		cfg.faults.write = func() error {
+			if hang.Load() && id == victim {
+				<-release
+			}
+			return nil
+		}
+	})
+	w := &writer{stream: scores, arch: c.client()}
+	w.mustFold(t, 5, 1)
+	lead := c.leader()
+	victim = lead.ID()
+	hang.Store(true)
+	began := time.Now()
+	w.mustFold(t, 5, 1)
+	t.Logf("folding went on after %s", time.Since(began))
+	<-lead.Done()
+	if !errors.Is(lead.Err(), errStalled) {
+		t.Errorf("the node ended with %v", lead.Err())
+	}
+	close(release)
+	c.stop(victim)
+	c.waitEqual(scores, 10)
+}
