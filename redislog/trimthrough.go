@@ -145,18 +145,24 @@ func (l *Log) readTrimFacts(s *session, through evtid.ID) (facts trimFacts, err 
 	if err != nil {
 		return facts, err
 	}
+	facts.groups, err = l.groupStates(s, groups, facts)
+	return facts, err
+}
+
+func (l *Log) groupStates(s *session, groups []GroupInfo, facts trimFacts) ([]groupState, error) {
+	states := make([]groupState, 0, len(groups))
 	for _, g := range groups {
 		older, err := l.olderPending(s, g.Name, facts.from)
 		if err != nil {
-			return facts, err
+			return nil, err
 		}
 		pending, err := l.pendingIDs(s, g.Name, facts.first, facts.target)
 		if err != nil {
-			return facts, err
+			return nil, err
 		}
-		facts.groups = append(facts.groups, groupState{name: g.Name, last: g.LastDelivered, pending: append(older, pending...)})
+		states = append(states, groupState{name: g.Name, last: g.LastDelivered, pending: append(older, pending...)})
 	}
-	return facts, nil
+	return states, nil
 }
 
 // olderPending lists pending ids whose body left the stream earlier without
