@@ -2,6 +2,7 @@ package volume
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"hash/fnv"
@@ -21,6 +22,7 @@ const (
 	boltBucket      = 16
 	flagBranch      = 0x01
 	flagLeaf        = 0x02
+	flagMeta        = 0x04
 	flagFreelist    = 0x10
 	flagBucketValue = 0x01
 	boltMaxKey      = 32768
@@ -28,8 +30,9 @@ const (
 	boltMaxDepth = 64
 )
 
-// shallow is the depth of buckets that a quick check looks into: the root, the
-// tables of volumes, and the volumes, but not their pages and commits.
+// shallow is the depth of buckets that a quick check reads whole: the root, the
+// tables of volumes, and the volumes. Of the trees of pages and commits below
+// them it reads all but the leaves, so that no pointer leads in a circle.
 const shallow = 2
 
 // deep looks into everything.
@@ -47,7 +50,7 @@ type boltFile struct {
 	size     int64
 	pageSize int64
 	meta     boltMetaPage
-	// depth is how deep buckets are looked into.
+	// depth is how deep buckets are read whole.
 	depth int
 	// used and free are sets of pages.
 	used, free bitset
@@ -65,7 +68,7 @@ func checkBolt(r io.ReaderAt, size int64, depth int, torn bool) (reason string, 
 	for _, step := range []func() error{
 		func() error { return f.readMeta(torn) },
 		f.readFreelist,
-		func() error { return f.walk(f.meta.root, nil, nil, 0, 0) },
+		func() error { return f.walk(f.meta.root, place{rest: whole}) },
 		f.account,
 	} {
 		if err := step(); err != nil {
@@ -113,7 +116,7 @@ func (f *boltFile) readMeta(torn bool) error {
 	case err0 != nil && err1 != nil:
 		return err0
 	case !torn && (err0 != nil || err1 != nil):
-		return damaged("one of the two meta pages is damaged, so the last commit may be lost (%v%v)", orEmpty(err0), orEmpty(err1))
+		return damaged("%v, so the last commit may be lost; AcceptTornMeta opens the state before it", cmp.Or(err0, err1))
 	case err0 == nil && (err1 != nil || m0.txid > m1.txid):
 		f.meta = m0
 	default:
@@ -127,13 +130,6 @@ func (f *boltFile) readMeta(torn bool) error {
 	}
 	f.used, f.free = newBitset(f.meta.high), newBitset(f.meta.high)
 	return nil
-}
-
-func orEmpty(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 // findPageSize looks where bbolt looks: at the start, then at every place where
@@ -160,6 +156,9 @@ func (f *boltFile) metaAt(off int64) (m boltMetaPage, err error) {
 		return m, err
 	}
 	u32, u64 := binary.NativeEndian.Uint32, binary.NativeEndian.Uint64
+	if id := u64(b); id > 1 || (id == 0) != (off == 0) || binary.NativeEndian.Uint16(b[8:]) != flagMeta {
+		return m, damaged("there is no meta page at byte %d", off)
+	}
 	b = b[boltHeader:]
 	sum := fnv.New64a()
 	_, _ = sum.Write(b[:boltMeta-8])

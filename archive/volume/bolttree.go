@@ -44,11 +44,22 @@ func (f *boltFile) elem(p boltPage, i uint64) (e boltElem, err error) {
 	return e, err
 }
 
-// walk checks the tree below a page, all of whose keys must be at or above low
-// and below high; nil is no bound. level counts the buckets around it, height
-// the pages above it.
-func (f *boltFile) walk(id uint64, low, high []byte, level, height int) error {
-	if height > boltMaxDepth {
+// place is where a page stands in the file.
+type place struct {
+	// All keys must be at or above low and below high; nil is no bound.
+	low, high []byte
+	// level counts the buckets around the page, height the pages above it.
+	level, height int
+	// rest is how many levels of branch pages there are from here on, when the
+	// leaves are not to be read, else whole.
+	rest int
+}
+
+const whole = -1
+
+// walk checks the tree below a page.
+func (f *boltFile) walk(id uint64, at place) error {
+	if at.height > boltMaxDepth {
 		return damaged("the tree through page %d is endless", id)
 	}
 	p, err := f.page(id)
@@ -56,7 +67,7 @@ func (f *boltFile) walk(id uint64, low, high []byte, level, height int) error {
 		return err
 	}
 	defer f.release(p)
-	if p.flags != flagBranch && p.flags != flagLeaf {
+	if p.flags != flagBranch && (p.flags != flagLeaf || at.rest > 0) {
 		return damaged("page %d is in a tree but has type %#x", id, p.flags)
 	}
 	if err := f.use(id, p.length/uint64(f.pageSize)); err != nil {
@@ -65,11 +76,12 @@ func (f *boltFile) walk(id uint64, low, high []byte, level, height int) error {
 	if p.flags == flagBranch && p.count == 0 {
 		return damaged("branch page %d is empty", id)
 	}
-	return f.walkElems(p, low, high, level, height)
+	return f.walkElems(p, at)
 }
 
-func (f *boltFile) walkElems(p boltPage, low, high []byte, level, height int) error {
+func (f *boltFile) walkElems(p boltPage, at place) error {
 	var next boltElem
+	low := at.low
 	for i := range p.count {
 		e, err := next, error(nil)
 		if i == 0 {
@@ -78,18 +90,21 @@ func (f *boltFile) walkElems(p boltPage, low, high []byte, level, height int) er
 		if err != nil {
 			return err
 		}
-		if i > 0 && bytes.Compare(low, e.key) >= 0 || i == 0 && low != nil && bytes.Compare(low, e.key) > 0 || high != nil && bytes.Compare(e.key, high) >= 0 {
+		if i > 0 && bytes.Compare(low, e.key) >= 0 || i == 0 && low != nil && bytes.Compare(low, e.key) > 0 || at.high != nil && bytes.Compare(e.key, at.high) >= 0 {
 			return damaged("the keys of page %d are out of order", p.id)
 		}
 		low = e.key
-		bound := high
+		below := place{low: e.key, high: at.high, level: at.level, height: at.height + 1, rest: at.rest - 1}
 		if i+1 < p.count {
 			if next, err = f.elem(p, i+1); err != nil {
 				return err
 			}
-			bound = next.key
+			below.high = next.key
 		}
-		if err := f.descend(p, e, bound, level, height); err != nil {
+		if at.rest == whole {
+			below.rest = whole
+		}
+		if err := f.descend(p, e, below); err != nil {
 			return err
 		}
 	}
@@ -97,14 +112,18 @@ func (f *boltFile) walkElems(p boltPage, low, high []byte, level, height int) er
 }
 
 // descend follows an element down.
-func (f *boltFile) descend(p boltPage, e boltElem, bound []byte, level, height int) error {
-	if p.flags == flagBranch {
-		return f.walk(e.child, e.key, bound, level, height+1)
-	}
-	if !e.bucket {
+func (f *boltFile) descend(p boltPage, e boltElem, at place) error {
+	switch {
+	case p.flags == flagBranch && at.rest == 0:
+		if e.child < 2 || e.child >= f.meta.high {
+			return damaged("a pointer leads to page %d of %d", e.child, f.meta.high)
+		}
+		return f.use(e.child, 1)
+	case p.flags == flagBranch:
+		return f.walk(e.child, at)
+	case !e.bucket:
 		return nil
-	}
-	if e.size < boltBucket {
+	case e.size < boltBucket:
 		return damaged("a bucket in page %d is too short", p.id)
 	}
 	value, err := f.bytesOf(p, e.off, e.size)
@@ -115,13 +134,35 @@ func (f *boltFile) descend(p boltPage, e boltElem, bound []byte, level, height i
 	if root == 0 {
 		return checkInline(p.id, value[boltBucket:])
 	}
-	if level < f.depth {
-		return f.walk(root, nil, nil, level+1, 0)
+	inside := place{level: at.level + 1, rest: whole}
+	if inside.level > f.depth {
+		if inside.rest, err = f.branches(root); err != nil {
+			return err
+		}
 	}
-	if root < 2 || root >= f.meta.high || f.free.has(root) {
-		return damaged("a bucket in page %d begins at page %d, which is not in use", p.id, root)
+	return f.walk(root, inside)
+}
+
+// branches returns how many levels of branch pages a tree has. All of its
+// leaves are at one depth.
+func (f *boltFile) branches(id uint64) (int, error) {
+	for n := 0; n <= boltMaxDepth; n++ {
+		p, err := f.page(id)
+		if err != nil {
+			return 0, err
+		}
+		if p.flags != flagBranch {
+			f.release(p)
+			return n, nil
+		}
+		e, err := f.elem(p, 0)
+		f.release(p)
+		if err != nil {
+			return 0, err
+		}
+		id = e.child
 	}
-	return nil
+	return 0, damaged("the tree through page %d is endless", id)
 }
 
 // checkInline checks a bucket that is small enough to be kept in its parent.

@@ -41,6 +41,7 @@ var (
 	bucketVolumes    = []byte("volumes")
 	bucketQuarantine = []byte("quarantine")
 	keyFormat        = []byte("format")
+	keyRegistry      = []byte("volumes")
 	keyHead          = []byte("head")
 	bucketPages      = []byte("pages")
 	bucketCommits    = []byte("commits")

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/archive"
@@ -18,6 +20,9 @@ var (
 	feed  = evtlog.StreamName{Queue: "cm", Name: "feed"}
 	other = evtlog.StreamName{Queue: "cm", Name: "other"}
 )
+
+// osPage is the size of bbolt's pages in a file made here.
+var osPage = os.Getpagesize()
 
 // TestMain runs a child when the test binary was started as one, else the
 // tests, and then looks for goroutines left behind.
@@ -142,8 +147,33 @@ func wantRead(t testing.TB, s *Store, stream evtlog.StreamName, r archive.Range,
 
 func brief(rs []evtlog.Record) []evtlog.Record { return rs[:min(len(rs), 3)] }
 
+// within returns what a read of r over all must give.
+func within(all []evtlog.Record, r archive.Range) (out []evtlog.Record) {
+	for _, rec := range all {
+		if r.After.Less(rec.ID) && (r.To.IsZero() || !r.To.Less(rec.ID)) {
+			out = append(out, rec)
+		}
+	}
+	if r.Reverse {
+		slices.Reverse(out)
+	}
+	return out
+}
+
 func reversed(rs []evtlog.Record) []evtlog.Record {
 	rs = slices.Clone(rs)
 	slices.Reverse(rs)
 	return rs
+}
+
+// waitFor waits until a condition holds.
+func waitFor(t testing.TB, cond func() bool) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !cond() {
+		if time.Now().After(deadline) {
+			t.Fatal("the condition did not come true in 20 s")
+		}
+		runtime.Gosched()
+	}
 }

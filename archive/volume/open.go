@@ -84,8 +84,7 @@ func openBolt(path string, opts Options, readOnly bool) (h boltHandle, err error
 	}
 	var caught *panicError
 	if errors.As(err, &caught) && h.file != nil {
-		// bbolt did not get to close it, and with it to give up the lock.
-		_ = h.file.Close()
+		_ = abandon(h.file)
 	}
 	return boltHandle{}, openError(path, opts.LockTimeout, err)
 }
@@ -151,7 +150,16 @@ func (s *Store) examineContent(tx *bbolt.Tx) error {
 	if all == nil {
 		return &CorruptError{Path: s.path, Reason: "the table of volumes is missing"}
 	}
-	return all.ForEachBucket(func(key []byte) error {
+	want, ok := parseRegistry(meta.Get(keyRegistry))
+	var got registry
+	err = all.ForEach(func(key, _ []byte) error {
+		got.toggle(key, +1)
+		return nil
+	})
+	if err != nil || !ok || got != want {
+		return &CorruptError{Path: s.path, Reason: "the volumes are not those in the register"}
+	}
+	return all.ForEach(func(key, _ []byte) error {
 		stream, ok := streamOf(key)
 		if !ok {
 			return &CorruptError{Path: s.path, Reason: "a volume has a name that is none"}
@@ -167,6 +175,9 @@ func (s *Store) examineContent(tx *bbolt.Tx) error {
 func checkEnd(tx *bbolt.Tx, v *vol) error {
 	if err := v.attach(tx.Bucket(bucketVolumes).Bucket(v.key)); err != nil {
 		return err
+	}
+	if v.bucket == nil {
+		return v.corrupt(0, 0, "it is no volume")
 	}
 	last, err := v.last()
 	if err != nil {
@@ -243,6 +254,9 @@ func initFile(path string) error {
 			return err
 		}
 		if err := meta.Put(keyFormat, format(id)); err != nil {
+			return err
+		}
+		if err := meta.Put(keyRegistry, new(registry).encode()); err != nil {
 			return err
 		}
 		_, err = tx.CreateBucket(bucketVolumes)

@@ -23,10 +23,9 @@ type Options struct {
 	// much. 0 means no limit.
 	MaxBytes int64
 	// CheckBytes is the largest file whose whole structure is checked at Open,
-	// which takes about half a second per GiB. Of a larger one Open checks the
-	// meta pages, the length, the free list, the tables and every head; records
-	// are always checked when they are read. 0 means 256 MiB, a negative number
-	// checks no file whole.
+	// which takes about half a second per GiB. Of a larger one Open leaves out
+	// the leaf pages, which hold the records: those are always checked when they
+	// are read. 0 means 256 MiB, a negative number checks no file whole.
 	CheckBytes int64
 	// AcceptTornMeta opens a file one of whose two meta pages is damaged, in the
 	// state before its last commit, which may have been acknowledged. Set it only

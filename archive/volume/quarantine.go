@@ -88,6 +88,9 @@ func QuarantineVolume(tx *bbolt.Tx, stream evtlog.StreamName) (id uint64, err er
 	if err != nil {
 		return 0, err
 	}
+	if err := enter(tx, key, -1); err != nil {
+		return 0, err
+	}
 	return id, tx.MoveBucket(key, all, shelf)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"iter"
+	"sync"
 
 	"go.etcd.io/bbolt"
 
@@ -40,8 +41,11 @@ func (s *Store) Read(ctx context.Context, stream evtlog.StreamName, r archive.Ra
 			yield(evtlog.Record{}, err)
 			return
 		}
-		rd := &reader{Range: r, stream: stream, size: firstChunk}
+		rd := readers.Get().(*reader)
+		*rd = reader{Range: r, stream: stream, size: firstChunk, buf: rd.buf, ends: rd.ends}
+		defer rd.free()
 		for !rd.ended {
+			rd.buf, rd.ends = rd.buf[:0], rd.ends[:0]
 			err := s.ready(ctx, stream)
 			if err == nil {
 				err = s.viewVolume(stream, rd.fill)
@@ -83,6 +87,9 @@ func (s *Store) reach(ctx context.Context, stream evtlog.StreamName, id evtid.ID
 	}
 }
 
+// readers holds the memory of chunks between reads.
+var readers = sync.Pool{New: func() any { return new(reader) }}
+
 // reader reads one range, chunk by chunk.
 type reader struct {
 	archive.Range
@@ -104,9 +111,14 @@ type reader struct {
 	ends []int
 }
 
+func (rd *reader) free() {
+	if cap(rd.buf) <= maxPooled {
+		readers.Put(rd)
+	}
+}
+
 // fill reads the next chunk.
 func (rd *reader) fill(v *vol, last row) error {
-	rd.buf, rd.ends = rd.buf[:0], rd.ends[:0]
 	h := last.head(rd.stream)
 	if !rd.started {
 		if err := rd.start(v, h); err != nil {

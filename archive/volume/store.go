@@ -78,8 +78,8 @@ func (s *Store) Close() error {
 		<-s.done
 		s.changed.fire()
 		if s.stuck.Load() {
-			// bbolt would wait for its own lock. Closing the file frees the lock on it.
-			s.closeOf = s.file.Close()
+			// bbolt would wait for its own lock.
+			s.closeOf = abandon(s.file)
 			return
 		}
 		s.closeOf = guard(s.db.Close)

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"go.etcd.io/bbolt"
+	berrors "go.etcd.io/bbolt/errors"
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/evtid"
@@ -80,6 +81,9 @@ func (v *vol) create(tx *bbolt.Tx) (err error) {
 	if v.bucket, err = tx.Bucket(bucketVolumes).CreateBucket(v.key); err != nil {
 		return err
 	}
+	if err := enter(tx, v.key, +1); err != nil {
+		return err
+	}
 	if v.pages, err = v.bucket.CreateBucket(bucketPages); err != nil {
 		return err
 	}
@@ -142,7 +146,9 @@ func (v *vol) append(tx *bbolt.Tx, last row, c commitView, at Position) (row, er
 	n := r.first
 	for page := range c.pages() {
 		binary.BigEndian.PutUint64(key[:], n)
-		if err := v.pages.Put(key[:], page); err != nil {
+		if err := v.pages.Put(key[:], page); errors.Is(err, berrors.ErrIncompatibleValue) {
+			return row{}, v.corrupt(r.lsn, n, "the page is taken")
+		} else if err != nil {
 			return row{}, err
 		}
 		n++

@@ -100,16 +100,22 @@ func (s *Store) submit(ctx context.Context, stream evtlog.StreamName, prev evtid
 		freeBuffer(buf)
 		return Result{}, s.stopped()
 	}
+	return s.await(ctx, r)
+}
+
+// await waits for the writer's answer. When the context ends first, a request
+// that the writer has not taken is taken back.
+func (s *Store) await(ctx context.Context, r *request) (Result, error) {
 	select {
 	case <-r.done:
 		return r.res, r.err
 	case <-ctx.Done():
 	}
 	if s.withdraw(r) {
-		freeBuffer(buf)
-		return Result{}, fmt.Errorf("volume: fold into %s: %w: nothing was written", stream, ctx.Err())
+		freeBuffer(r.data)
+		return Result{}, fmt.Errorf("volume: fold into %s: %w: nothing was written", r.stream, ctx.Err())
 	}
-	return Result{}, fmt.Errorf("volume: fold into %s: %w while it was being written: ask Watermark, or fold the same records again", stream, ctx.Err())
+	return Result{}, fmt.Errorf("volume: fold into %s: %w while it was being written: ask Watermark, or fold the same records again", r.stream, ctx.Err())
 }
 
 func (s *Store) enqueue(r *request) bool {
