@@ -33,6 +33,8 @@ var (
 	// The trackers of the projects that this one builds on are public.
 	tracker  = regexp.MustCompile(`(?i)\b(?:(\w+) )?(?:issue|pull request|PR|ticket) #?\d+\b`)
 	upstream = regexp.MustCompile(`(?i)^(redis|redigo|raft|bbolt|protoactor|miniredis|go)$`)
+	// paper is the name of a document. A local one must be there.
+	paper = regexp.MustCompile(`(\S*://\S*)|\b[\w./-]+\.md\b`)
 )
 
 // file is one text file of the repository.
@@ -101,8 +103,9 @@ func tree(t *testing.T) (files []file) {
 	return files
 }
 
-// checkFile returns what is wrong with a file.
-func checkFile(f file) (faults []string) {
+// checkFile returns what is wrong with a file. papers are the base names of the
+// documents that the repository has.
+func checkFile(f file, papers map[string]bool) (faults []string) {
 	if generated.Match(f.text) {
 		return nil
 	}
@@ -114,7 +117,7 @@ func checkFile(f file) (faults []string) {
 		faults = append(faults, fmt.Sprintf("%s has %d lines, the limit is %d: split it by what it decides", f.path, lines, limit))
 	}
 	for n, line := range strings.Split(string(f.text), "\n") {
-		for _, word := range forbidden(line) {
+		for _, word := range forbidden(line, papers) {
 			faults = append(faults, fmt.Sprintf("%s:%d: %s", f.path, n+1, word))
 		}
 	}
@@ -125,7 +128,7 @@ func checkFile(f file) (faults []string) {
 }
 
 // forbidden returns what does not belong in a line.
-func forbidden(line string) (faults []string) {
+func forbidden(line string, papers map[string]bool) (faults []string) {
 	if m := unfinished.FindString(line); m != "" {
 		faults = append(faults, m+": finish it, or say in words what is left out and why")
 	}
@@ -134,6 +137,11 @@ func forbidden(line string) (faults []string) {
 	}
 	if m := tracker.FindStringSubmatch(line); m != nil && !upstream.MatchString(m[1]) {
 		faults = append(faults, m[0]+": explain the reason itself, the number means nothing here")
+	}
+	for _, m := range paper.FindAllString(line, -1) {
+		if strings.HasSuffix(m, ".md") && !strings.Contains(m, "://") && !papers[path.Base(m)] {
+			faults = append(faults, m+": the repository has no such document; explain the reason itself")
+		}
 	}
 	return faults
 }
@@ -167,8 +175,15 @@ func checkTest(f file) (faults []string) {
 }
 
 func TestFiles(t *testing.T) {
-	for _, f := range tree(t) {
-		for _, fault := range checkFile(f) {
+	files := tree(t)
+	papers := map[string]bool{}
+	for _, f := range files {
+		if path.Ext(f.path) == ".md" {
+			papers[path.Base(f.path)] = true
+		}
+	}
+	for _, f := range files {
+		for _, fault := range checkFile(f, papers) {
 			t.Error(fault)
 		}
 	}
@@ -177,6 +192,7 @@ func TestFiles(t *testing.T) {
 func TestCheckFileFindsFaults(t *testing.T) {
 	lines := func(n int) string { return "package x\n" + strings.Repeat("//\n", n-1) }
 	call := func(expr string) string { return "package x\nfunc f() { " + expr + " }\n" }
+	papers := map[string]bool{"README" + ".md": true}
 	for _, tc := range []struct {
 		path, text, fault string
 	}{
@@ -197,6 +213,8 @@ func TestCheckFileFindsFaults(t *testing.T) {
 		{"a.go", "// see PR " + "7\n", "the number means nothing"},
 		{"a.go", "// at issue is 12\n", ""},
 		{"a.go", "// see redis issue 12\n", ""},
+		{"a.go", "// see README" + ".md, docs/README" + ".md and https://example.org/other.md\n", ""},
+		{"a.go", "// see docs/PLAN" + ".md\n", "docs/PLAN" + ".md: the repository has no such document"},
 		{"a_test.go", call("time.Sleep(1)"), "a_test.go:2:12: time.Sleep"},
 		{"a_test.go", call("g := time.Sleep; g(1)"), "time.Sleep"},
 		{"a_test.go", call("clock.Sleep(1)"), ""},
@@ -207,7 +225,7 @@ func TestCheckFileFindsFaults(t *testing.T) {
 		{"a_test.go", call("t.SkipNow()"), "SkipNow: a skipped test"},
 		{"a_test.go", "package", "expected"},
 	} {
-		faults := checkFile(file{tc.path, []byte(tc.text)})
+		faults := checkFile(file{tc.path, []byte(tc.text)}, papers)
 		switch {
 		case tc.fault == "" && len(faults) > 0:
 			t.Errorf("%s %.60q: %q", tc.path, tc.text, faults)
