@@ -55,6 +55,7 @@ func (m *merge) below(high evtid.ID) error {
 	if err != nil {
 		return m.wrap("floor", high, err)
 	}
+	// Without an archive there is nobody to ask, and only a floor can tell.
 	facts := BelowFacts{After: m.after, High: high, Proof: Proof{Floor: floor, Asked: m.arch == nil}}
 	step := DecideBelow(facts)
 	if step == AskWatermark {
@@ -68,7 +69,7 @@ func (m *merge) below(high evtid.ID) error {
 	}
 	bound, _ := facts.Proof.Bound()
 	if m.arch == nil {
-		return &GapError{Stream: m.stream, After: m.after, To: earlier(bound, high), Reason: reasonElsewhere}
+		return m.gapError(m.after, earlier(bound, high), reasonElsewhere)
 	}
 	m.learn(bound)
 	return m.backwardArchive(high)

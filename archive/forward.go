@@ -37,31 +37,6 @@ func (m *merge) forwardArchive(cursor evtid.ID) (evtid.ID, error) {
 	return later(newest, m.known), err
 }
 
-// emitArchive yields what the archive holds of span, up to the limit, and
-// returns the newest id yielded. The state it reads has reached known.
-func (m *merge) emitArchive(span Range) (newest evtid.ID, err error) {
-	at := span.After
-	if span.Reverse {
-		at = span.To
-	}
-	for rec, err := range m.arch.Read(m.ctx, m.stream, span) {
-		if err != nil {
-			return newest, m.wrap("archive", at, err)
-		}
-		if err := m.emit(rec); err != nil {
-			return newest, err
-		}
-		at, newest = rec.ID, later(newest, rec.ID)
-		if m.left == 0 {
-			return newest, nil
-		}
-	}
-	if reached(newest, m.known, span.To) {
-		return newest, nil
-	}
-	return newest, &GapError{Stream: m.stream, After: later(span.After, newest), To: m.known, Reason: "they were archived, but the archive does not give them; verify it"}
-}
-
 // forwardPage reads one live page and yields it when it is proved whole.
 // Otherwise it only learns how far the archive reaches.
 func (m *merge) forwardPage(cursor evtid.ID) (next evtid.ID, last bool, err error) {

@@ -13,10 +13,12 @@ var ErrGap = errors.New("records are missing")
 
 // GapError says that a read came to records which it cannot have: they left, or
 // may have left, the live stream, and the reader has no archive that holds
-// them. Everything before the gap was yielded and the read ended.
+// them. Everything on the near side of the gap was yielded and the read ended.
 //
-// To go on behind the gap of a forward read, read Window{After: e.To}; to have
-// the missing records, read with the archive that they were folded into.
+// To go on behind the gap of a forward read, read Window{After: e.To}; behind
+// that of a backward read, unless e.After is zero, Window{To: e.After, Reverse:
+// true}. To have the missing records, read with the archive that they were
+// folded into.
 type GapError struct {
 	Stream evtlog.StreamName
 	// The missing records have After < id <= To.

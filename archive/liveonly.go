@@ -63,5 +63,5 @@ func (m *merge) checkGap(f liveFacts, page []evtlog.Record) error {
 	if f.anchored {
 		reason = reasonTrimmed
 	}
-	return &GapError{Stream: m.stream, After: f.cursor, To: to, Reason: reason}
+	return m.gapError(f.cursor, to, reason)
 }

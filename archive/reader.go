@@ -35,8 +35,9 @@ type Reader struct {
 	stream evtlog.StreamName
 	live   Live
 	arch   Archive
-	known  highWater
-	page   int
+	// mark is the highest watermark that any read has learned.
+	mark highWater
+	page int
 }
 
 // NewReader returns a reader of stream. live must not be nil.
@@ -55,7 +56,9 @@ func NewReader(stream evtlog.StreamName, live Live, arch Archive) *Reader {
 // The errors that end a sequence: *evtlog.WindowError, before anything was
 // read; an error of the live stream or of the archive, wrapped with the
 // position that was reached, from where the caller may read on; *GapError; one
-// that wraps the context's. Each attempt to range begins anew.
+// that wraps the context's. A node of the archive that is behind is waited for
+// until the context ends, as long as the archive as a whole has what is missing.
+// Each attempt to range begins anew.
 func (r *Reader) Read(ctx context.Context, w evtlog.Window) iter.Seq2[evtlog.Record, error] {
 	return func(yield func(evtlog.Record, error) bool) {
 		if err := r.read(ctx, w, yield); err != nil && !errors.Is(err, errBroken) {
@@ -75,7 +78,7 @@ func (r *Reader) read(ctx context.Context, w evtlog.Window, yield func(evtlog.Re
 	if err != nil || !w.After.Less(to) {
 		return err
 	}
-	m := &merge{Reader: r, ctx: ctx, after: w.After, to: to, left: w.Limit, yield: yield, known: r.known.load()}
+	m := &merge{Reader: r, ctx: ctx, after: w.After, to: to, left: w.Limit, yield: yield, known: r.mark.load()}
 	if m.left == 0 {
 		m.left = math.MaxInt
 	}
@@ -103,7 +106,7 @@ func (r *Reader) pin(ctx context.Context, to evtid.ID) (evtid.ID, error) {
 			return evtid.ID{}, err
 		}
 	}
-	return later(last, r.known.load()), nil
+	return later(last, r.mark.load()), nil
 }
 
 func (r *Reader) watermark(ctx context.Context) (evtid.ID, error) {
@@ -111,7 +114,7 @@ func (r *Reader) watermark(ctx context.Context) (evtid.ID, error) {
 	if err != nil {
 		return evtid.ID{}, fmt.Errorf("archive: read %s: watermark: %w", r.stream, err)
 	}
-	r.known.raise(w)
+	r.mark.raise(w)
 	return w, nil
 }
 
@@ -152,7 +155,7 @@ func (m *merge) emitPage(page []evtlog.Record) error {
 // learn remembers that the archive has reached w.
 func (m *merge) learn(w evtid.ID) {
 	m.known = later(m.known, w)
-	m.Reader.known.raise(w)
+	m.Reader.mark.raise(w)
 }
 
 // ask completes a proof with the archive's watermark.

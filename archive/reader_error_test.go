@@ -186,7 +186,7 @@ func TestArchiveWithoutItsNewestRecordsIsNotPassedOver(t *testing.T) {
 		got, err := numbers(r.Read(t.Context(), evtlog.Window{Reverse: reverse}))
 		want := "a1 a2"
 		if reverse {
-			want = "l6 l5 a2 a1"
+			want = "l6 l5"
 		}
 		var gap *archive.GapError
 		if got != want || !errors.As(err, &gap) || gap.After != number(2) || gap.To != number(4) {
