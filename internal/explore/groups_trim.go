@@ -47,21 +47,7 @@ func (o GroupOrder) trim(s groupState, step Step[groupState]) {
 			step(next, "trimmer: publish the floor", next.floor, "and WATCH the epoch")
 		}
 	case firstLook, secondLook:
-		if (t.pc == firstLook) != o.PendingFirst {
-			if s.exists {
-				t.unread = span(s.last, t.through)
-			}
-			t.pc++
-			step(s, "trimmer: XINFO says that", t.unread, "is unread")
-			return
-		}
-		for id, owner := range s.owner {
-			if owner > 0 && uint8(id) <= t.through && !o.NoPending {
-				t.pending |= 1 << id
-			}
-		}
-		t.pc++
-		step(s, "trimmer: XPENDING says that", t.pending, "is pending")
+		o.lookAtGroup(s, step)
 	case execute:
 		o.executeTrim(s, step)
 	case record:
@@ -70,6 +56,27 @@ func (o GroupOrder) trim(s groupState, step Step[groupState]) {
 		s.trimmer = trimmer{}
 		step(s, "trimmer: RPUSH what was skipped")
 	}
+}
+
+// lookAtGroup reads how far the group is, and then what it has pending; or the
+// other way round.
+func (o GroupOrder) lookAtGroup(s groupState, step Step[groupState]) {
+	t := &s.trimmer
+	first := t.pc == firstLook
+	t.pc++
+	if first != o.PendingFirst {
+		if s.exists {
+			t.unread = span(s.last, t.through)
+		}
+		step(s, "trimmer: XINFO says that", t.unread, "is unread")
+		return
+	}
+	for id, owner := range s.owner {
+		if owner > 0 && uint8(id) <= t.through && !o.NoPending {
+			t.pending |= 1 << id
+		}
+	}
+	step(s, "trimmer: XPENDING says that", t.pending, "is pending")
 }
 
 // executeTrim is the transaction: record and trim, unless the epoch has moved.
