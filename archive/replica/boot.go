@@ -67,12 +67,17 @@ func decideStart(f bootFacts) (start, error) {
 	ours := f.configured
 	ours.Incarnation = max(f.volumes.Incarnation, f.raftState.Incarnation)
 	var leader *peerView
-	voter, established := false, false
+	voter, established, undecided := false, false, false
 	for i, p := range f.peers {
 		if p.identity.Cluster != ours.Cluster {
 			return startRefused, ours.Matches(p.identity)
 		}
 		if p.empty {
+			continue
+		}
+		if p.identity.Incarnation == "" {
+			// It is starting too, and has not looked at its disk yet.
+			undecided = true
 			continue
 		}
 		if err := ours.Matches(p.identity); err != nil {
@@ -91,6 +96,8 @@ func decideStart(f bootFacts) (start, error) {
 		return startRefused, fmt.Errorf("%w: start the node with Rejoin to have it mended by its peers", f.damaged)
 	case !f.raftEmpty && f.damaged == nil:
 		return existing(f, leader)
+	case f.bootstrap && !f.rejoin && !established && undecided:
+		return startAsk, nil
 	case f.bootstrap && !f.rejoin && !established:
 		return fresh(f)
 	case f.bootstrap && !f.rejoin && !voter:

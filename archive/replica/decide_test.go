@@ -35,6 +35,9 @@ func TestDecideStart(t *testing.T) {
 		{"bootstrap beside empty peers", with(func(f *bootFacts) {
 			f.bootstrap, f.hasPeers, f.peers = true, true, []peerView{{identity: api.Identity{Cluster: "c"}, empty: true}}
 		}), startBootstrap, nil},
+		{"bootstrap beside a peer that is starting", with(func(f *bootFacts) {
+			f.bootstrap, f.hasPeers, f.peers = true, true, []peerView{{identity: api.Identity{Cluster: "c"}}}
+		}), startAsk, nil},
 		{"bootstrap of a cluster that exists", with(func(f *bootFacts) { f.bootstrap, f.hasPeers, f.peers = true, true, []peerView{leader} }), startRefused, api.ErrMembership},
 		{"bootstrap over kept volumes", with(func(f *bootFacts) { f.bootstrap, f.volumesEmpty = true, false }), startRefused, api.ErrMembership},
 		{"empty and alone", base, startRefused, api.ErrBadRequest},
