@@ -19,6 +19,7 @@ import (
 	"github.com/evtlog/evtlog/archive/volume"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/examples/gameserver/game"
+	"github.com/evtlog/evtlog/internal/devredis"
 	"github.com/evtlog/evtlog/keyspace"
 	"github.com/evtlog/evtlog/redislog"
 	"github.com/evtlog/evtlog/runtime"
@@ -56,12 +57,12 @@ func Run(ctx context.Context, cfg Config) (_ Report, err error) {
 		return Report{}, err
 	}
 	defer os.RemoveAll(dir)
-	srv, err := startRedis(ctx, cfg.RedisURL, dir)
+	srv, err := devredis.Start(ctx, cfg.RedisURL, dir)
 	if err != nil {
 		return Report{}, err
 	}
-	defer srv.stop()
-	fmt.Fprintf(cfg.Progress, "redis: %s (%s)\n", srv.kind, srv.meaning())
+	defer srv.Stop()
+	fmt.Fprintf(cfg.Progress, "redis: %s (%s)\n", srv.Kind, srv.Meaning())
 	store, err := volume.Open(filepath.Join(dir, "archive.db"), volume.Options{})
 	if err != nil {
 		return Report{}, err
@@ -74,13 +75,13 @@ func Run(ctx context.Context, cfg Config) (_ Report, err error) {
 		queue:    "evtlog-demo-" + strconv.FormatInt(time.Now().UnixNano(), 36),
 		receipts: map[string]map[evtid.ID]bool{game.Guesses: {}, game.Feed: {}},
 	}
-	d.audit = &audit{handled: map[evtid.ID]int{}, command: func() *exec.Cmd { return cfg.Member(srv.url, d.queue) }}
+	d.audit = &audit{handled: map[evtid.ID]int{}, command: func() *exec.Cmd { return cfg.Member(srv.URL, d.queue) }}
 	return d.run(ctx)
 }
 
 type demo struct {
 	cfg   Config
-	srv   server
+	srv   devredis.Server
 	store *volume.Store
 	queue string
 	audit *audit
@@ -92,7 +93,7 @@ type demo struct {
 func (d *demo) run(ctx context.Context) (_ Report, err error) {
 	g := game.New(game.Options{Queue: d.queue, Archive: d.store, Hot: hot, Receipt: d.receipt})
 	rt, err := runtime.Start(ctx, runtime.Config{
-		Redis: redisConfig(d.srv.url), Node: 1, Streams: g.Streams(), Consumers: g.Consumers(),
+		Redis: redisConfig(d.srv.URL), Node: 1, Streams: g.Streams(), Consumers: g.Consumers(),
 	})
 	if err != nil {
 		return Report{}, err
@@ -186,7 +187,7 @@ func (d *demo) progress(ctx context.Context, rt *runtime.Runtime) {
 // awaitAudit waits until the audit group has handled and acknowledged the whole
 // feed.
 func (d *demo) awaitAudit(ctx context.Context) error {
-	client, err := redislog.Open(ctx, redisConfig(d.srv.url))
+	client, err := redislog.Open(ctx, redisConfig(d.srv.URL))
 	if err != nil {
 		return err
 	}
@@ -210,10 +211,10 @@ func (d *demo) awaitAudit(ctx context.Context) error {
 
 // forget removes the demonstration's keys from a server that it does not own.
 func (d *demo) forget(ctx context.Context) error {
-	if d.srv.kind != redisURL {
+	if d.srv.Kind != devredis.Given {
 		return nil
 	}
-	client, err := redislog.Open(ctx, redisConfig(d.srv.url))
+	client, err := redislog.Open(ctx, redisConfig(d.srv.URL))
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,8 @@ import (
 	"github.com/evtlog/evtlog/actors/streamconsumer"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/examples/gameserver/game"
+	"github.com/evtlog/evtlog/internal/devredis"
+	"github.com/evtlog/evtlog/redislog"
 	"github.com/evtlog/evtlog/runtime"
 )
 
@@ -124,7 +126,7 @@ type process struct {
 func (a *audit) start() (*process, error) {
 	cmd := a.command()
 	cmd.Stderr = os.Stderr
-	cmd.SysProcAttr = diesWithParent()
+	cmd.SysProcAttr = devredis.DiesWithParent()
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
@@ -205,8 +207,7 @@ func (p *process) stop() error {
 	}
 }
 
-func diesWithParent() *syscall.SysProcAttr {
-	// Its own group: Ctrl-C in a terminal reaches this process alone, which then
-	// stops the others in order.
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+// redisConfig names the demonstration's connections.
+func redisConfig(url string) redislog.Config {
+	return redislog.Config{URL: url, ClientName: "evtlog-demo"}
 }

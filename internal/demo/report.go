@@ -51,7 +51,7 @@ func (r Report) Err() error {
 
 // reconcile reads everything back and compares it with the receipts.
 func (d *demo) reconcile(ctx context.Context, rt *runtime.Runtime) (Report, error) {
-	r := Report{Redis: d.srv.kind, ChainOK: true}
+	r := Report{Redis: d.srv.Kind, ChainOK: true}
 	for _, stream := range []string{game.Guesses, game.Feed} {
 		if err := d.reconcileStream(ctx, rt, stream, &r); err != nil {
 			return r, err
