@@ -41,6 +41,8 @@ type engine struct {
 	raft   atomic.Pointer[raft.Raft]
 	// empty: raft had no past when this engine started, and has none yet.
 	empty atomic.Bool
+	// asked counts the questions to raft that have no answer yet.
+	asked atomic.Int64
 	// pending counts the commands handed to raft that it has not answered.
 	pending atomic.Int64
 	// restoring is true while a snapshot's content is pulled inside raft.
@@ -291,7 +293,7 @@ func (e *engine) handOver(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, 2*e.n.cfg.ElectionTimeout)
 	defer cancel()
-	if err := await(ctx, r.LeadershipTransfer(), nil); err != nil {
+	if err := e.await(ctx, r.LeadershipTransfer, nil); err != nil {
 		e.n.cfg.Logger.Warn("the leadership could not be handed over", "error", err)
 	}
 }
@@ -305,6 +307,7 @@ const stopGrace = 10 * time.Second
 func (e *engine) stop() {
 	e.stopOnce.Do(func() {
 		e.cancel()
+		e.waitForAnswers()
 		if e.logs != nil {
 			e.logs.stop()
 		}
@@ -332,6 +335,18 @@ func (e *engine) stop() {
 			e.closeNetwork()
 		}
 	})
+}
+
+// answerGrace bounds the wait for raft's last answers.
+const answerGrace = time.Second
+
+// waitForAnswers returns when raft has answered all it was asked. With a hanging
+// disk it never does.
+func (e *engine) waitForAnswers() {
+	ctx, cancel := context.WithTimeout(context.Background(), answerGrace)
+	defer cancel()
+	for e.asked.Load() > 0 && sleep(ctx, time.Millisecond) {
+	}
 }
 
 func (e *engine) closeNetwork() {

@@ -57,20 +57,20 @@ func (n *Node) join(ctx context.Context, req joinRequest) (*pb.JoinResponse, err
 		return nil, err
 	}
 	id, addr := raft.ServerID(req.id), raft.ServerAddress(req.address)
-	var change raft.IndexFuture
+	var change func() raft.Future
 	switch step {
 	case joinAddNonvoter:
-		change = r.AddNonvoter(id, addr, f.Index(), changeTimeout)
+		change = func() raft.Future { return r.AddNonvoter(id, addr, f.Index(), changeTimeout) }
 	case joinAddVoter:
-		change = r.AddVoter(id, addr, f.Index(), changeTimeout)
+		change = func() raft.Future { return r.AddVoter(id, addr, f.Index(), changeTimeout) }
 	case joinDemote:
 		if req.id == n.cfg.ID {
 			return nil, fmt.Errorf("replica: %w: the leader cannot give up its own vote; transfer the leadership first", api.ErrMembership)
 		}
-		change = r.DemoteVoter(id, f.Index(), changeTimeout)
+		change = func() raft.Future { return r.DemoteVoter(id, f.Index(), changeTimeout) }
 	}
 	if change != nil {
-		if err := e.membershipError(await(ctx, change, nil)); err != nil {
+		if err := e.membershipError(e.await(ctx, change, nil)); err != nil {
 			return nil, err
 		}
 		n.cfg.Logger.Info("membership changed", "node", req.id, "address", req.address, "step", joinNames[step])
@@ -109,12 +109,14 @@ func (n *Node) remove(ctx context.Context, id string, force bool) error {
 		return err
 	}
 	if id == n.cfg.ID {
-		if err := await(ctx, r.LeadershipTransfer(), nil); err != nil {
+		if err := e.await(ctx, r.LeadershipTransfer, nil); err != nil {
 			return fmt.Errorf("replica: %w: hand over before removing the leader: %w", api.ErrNotReady, err)
 		}
 		return &api.NotLeaderError{}
 	}
-	return e.membershipError(await(ctx, r.RemoveServer(raft.ServerID(id), f.Index(), changeTimeout), nil))
+	return e.membershipError(e.await(ctx, func() raft.Future {
+		return r.RemoveServer(raft.ServerID(id), f.Index(), changeTimeout)
+	}, nil))
 }
 
 // transfer hands the leadership to a node, or to the one that is furthest.
@@ -123,10 +125,8 @@ func (n *Node) transfer(ctx context.Context, id string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var f raft.Future
-	if id == "" {
-		f = r.LeadershipTransfer()
-	} else {
+	f := r.LeadershipTransfer
+	if id != "" {
 		addr, err := voterAddress(e.servers(), id)
 		if err != nil {
 			return "", err
@@ -134,9 +134,9 @@ func (n *Node) transfer(ctx context.Context, id string) (string, error) {
 		if id == n.cfg.ID {
 			return id, nil
 		}
-		f = r.LeadershipTransferToServer(raft.ServerID(id), addr)
+		f = func() raft.Future { return r.LeadershipTransferToServer(raft.ServerID(id), addr) }
 	}
-	if err := await(ctx, f, nil); err != nil {
+	if err := e.await(ctx, f, nil); err != nil {
 		return "", fmt.Errorf("replica: %w: transfer of the leadership: %w", api.ErrNotReady, err)
 	}
 	for ctx.Err() == nil {

@@ -107,9 +107,12 @@ func (e *engine) apply(ctx context.Context, r *raft.Raft, encoded []byte) (appli
 	if wait <= 0 {
 		return applied{}, raft.ErrEnqueueTimeout
 	}
-	e.pending.Add(1)
-	future := r.Apply(encoded, wait)
-	err := await(ctx, future, func() { e.pending.Add(-1) })
+	var future raft.ApplyFuture
+	err := e.await(ctx, func() raft.Future {
+		e.pending.Add(1)
+		future = r.Apply(encoded, wait)
+		return future
+	}, func() { e.pending.Add(-1) })
 	if err != nil {
 		return applied{}, err
 	}
@@ -120,15 +123,28 @@ func (e *engine) apply(ctx context.Context, r *raft.Raft, encoded []byte) (appli
 	return res, nil
 }
 
-// await waits for a future of raft or for ctx, whichever comes first. finally
-// runs when raft has answered.
-func await(ctx context.Context, f raft.Future, finally func()) error {
+// await asks raft for something and waits for its answer or for ctx, whichever
+// comes first. finally, which may be nil, runs when raft has answered.
+//
+// raft leaves some questions unanswered that reach it while it shuts down. So
+// none is asked once the engine stops, and the engine waits for the answers to
+// those asked before it shuts raft down.
+func (e *engine) await(ctx context.Context, ask func() raft.Future, finally func()) error {
+	e.asked.Add(1)
+	if e.ctx.Err() != nil {
+		e.asked.Add(-1)
+		return raft.ErrRaftShutdown
+	}
+	future := ask()
+	if finally == nil {
+		finally = func() {}
+	}
 	done := make(chan error, 1)
 	go func() {
-		if finally != nil {
-			defer finally()
-		}
-		done <- f.Error()
+		defer e.asked.Add(-1)
+		err := future.Error()
+		finally()
+		done <- err
 	}()
 	select {
 	case err := <-done:
@@ -145,10 +161,10 @@ func (n *Node) settleReads(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := await(ctx, r.VerifyLeader(), nil); err != nil {
+	if err := e.await(ctx, r.VerifyLeader, nil); err != nil {
 		return e.readError(err)
 	}
-	if err := await(ctx, r.Barrier(enqueueTimeout), nil); err != nil {
+	if err := e.await(ctx, func() raft.Future { return r.Barrier(enqueueTimeout) }, nil); err != nil {
 		return e.readError(err)
 	}
 	return nil
