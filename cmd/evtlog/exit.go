@@ -8,6 +8,7 @@ import (
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/archive"
+	"github.com/evtlog/evtlog/archive/replica/api"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/redislog"
 	"github.com/evtlog/evtlog/runtime"
@@ -56,7 +57,7 @@ func exitCode(ctx context.Context, err error) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &badUsage), errors.As(err, &badConfig), errors.As(err, &badRedis), errors.As(err, &badID),
-		is(evtlog.ErrBadWindow, evtid.ErrBeforeUnixEpoch):
+		is(evtlog.ErrBadWindow, evtid.ErrBeforeUnixEpoch, api.ErrBadRequest):
 		return exitUsage
 	case ctx.Err() != nil:
 		return exitInterrupted
@@ -66,9 +67,11 @@ func exitCode(ctx context.Context, err error) int {
 		return exitNotWriter
 	case is(archive.ErrCorrupt):
 		return exitIntegrity
+	case is(api.ErrNoLeader, api.ErrNotReady, archive.ErrLocked):
+		return exitUnavailable
 	case is(context.DeadlineExceeded):
 		return exitTimeout
-	case is(evtlog.ErrUnavailable, archive.ErrLocked):
+	case is(evtlog.ErrUnavailable):
 		return exitUnavailable
 	}
 	return exitFailed

@@ -1,0 +1,337 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/archive"
+	"github.com/evtlog/evtlog/archive/replica"
+	"github.com/evtlog/evtlog/archive/replica/api"
+	"github.com/evtlog/evtlog/archive/replica/client"
+	"github.com/evtlog/evtlog/archive/replica/portable"
+)
+
+func (a *app) archiveCommand() *cobra.Command {
+	return group("archive", "Run and look after a replicated archive",
+		a.serveCommand("serve", "Run a node", false),
+		a.archiveStatusCommand(), a.archiveListCommand(), a.archiveVerifyCommand(),
+		a.exportCommand(), a.importCommand(), a.compactCommand(),
+	)
+}
+
+func (a *app) archiveStatusCommand() *cobra.Command {
+	var where clusterFlags
+	cmd := &cobra.Command{
+		Use: "status", Short: "What each node says of itself", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return where.with(cmd, func(ctx context.Context, c *client.Client) error {
+				nodes, err := where.ask(ctx, c)
+				if err != nil {
+					return err
+				}
+				return a.showStatus(nodes)
+			})
+		},
+	}
+	where.add(cmd)
+	a.outputFlag(cmd, "table", "json")
+	return cmd
+}
+
+func (a *app) showStatus(nodes []nodeStatus) error {
+	if a.output == "json" {
+		type row struct {
+			Address string      `json:"address"`
+			Error   string      `json:"error,omitempty"`
+			Status  *api.Status `json:"status,omitempty"`
+		}
+		rows := make([]row, len(nodes))
+		for i, n := range nodes {
+			rows[i].Address = n.address
+			if n.err != nil {
+				rows[i].Error = n.err.Error()
+			} else {
+				rows[i].Status = &nodes[i].status
+			}
+		}
+		return a.json(rows)
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "NODE\tADDRESS\tSTATE\tTERM\tAPPLIED\tLOG\tCHECKS")
+	for _, n := range nodes {
+		if n.err != nil {
+			fmt.Fprintf(w, "-\t%s\tno answer\t\t\t\t%v\n", n.address, n.err)
+			continue
+		}
+		st := n.status
+		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%d\t%d bytes\t%s\n", st.Node, n.address, st.State, st.Term, st.FSMIndex, st.RaftFileBytes, failing(st.Checks))
+		for _, alarm := range st.Alarms {
+			fmt.Fprintf(w, "\t\talarm\t\t\t\t%s\n", alarm)
+		}
+	}
+	return w.Flush()
+}
+
+// failing names the checks that do not pass, or "ok".
+func failing(checks []api.Check) string {
+	out := ""
+	for _, c := range checks {
+		if !c.OK {
+			out += c.Name + ": " + c.Detail + "  "
+		}
+	}
+	if out == "" {
+		return "ok"
+	}
+	return out
+}
+
+func (a *app) archiveListCommand() *cobra.Command {
+	var where clusterFlags
+	cmd := &cobra.Command{
+		Use: "ls", Short: "The archived streams, as the first node that answers has them", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return where.with(cmd, func(ctx context.Context, c *client.Client) error {
+				volumes, err := where.heads(ctx, c)
+				if err != nil {
+					return err
+				}
+				return a.showVolumes(volumes)
+			})
+		},
+	}
+	where.add(cmd)
+	a.outputFlag(cmd, "table", "json")
+	return cmd
+}
+
+// heads asks the nodes in turn for what they hold.
+func (f *clusterFlags) heads(ctx context.Context, c *client.Client) (volumes []api.Volume, err error) {
+	for _, address := range f.nodes {
+		if volumes, err = c.Heads(ctx, address); err == nil {
+			return volumes, nil
+		}
+	}
+	return nil, err
+}
+
+// volumeView is one archived stream.
+type volumeView struct {
+	Stream    string `json:"stream"`
+	Records   uint64 `json:"records"`
+	Commits   uint64 `json:"commits"`
+	Watermark string `json:"watermark"`
+	Chain     string `json:"chain"`
+	Parked    string `json:"parked,omitempty"`
+}
+
+func (a *app) showVolumes(volumes []api.Volume) error {
+	views := []volumeView{}
+	for _, v := range volumes {
+		views = append(views, volumeView{
+			Stream: v.Stream.String(), Records: v.Records, Commits: v.LSN, Watermark: v.Watermark.String(),
+			Chain: fmt.Sprintf("%x", v.Chain), Parked: v.Parked,
+		})
+	}
+	if a.output == "json" {
+		return a.json(views)
+	}
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "STREAM\tRECORDS\tCOMMITS\tWATERMARK\tCHAIN\tSTATE")
+	for i, v := range views {
+		state := "ok"
+		if v.Parked != "" {
+			state = "set aside: " + v.Parked
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s…\t%s\n", v.Stream, v.Records, v.Commits, idAndTime(volumes[i].Watermark), v.Chain[:12], state)
+	}
+	return w.Flush()
+}
+
+func (a *app) archiveVerifyCommand() *cobra.Command {
+	var (
+		where clusterFlags
+		dir   string
+	)
+	cmd := &cobra.Command{
+		Use: "verify", Short: "Check every byte that a node keeps", Args: noArgs,
+		Long: "Recomputes every checksum and chain: with --dir of a node that is not running,\n" +
+			"else of each node in --nodes, which begins to repair what is damaged. Exit code 6\n" +
+			"says that something is.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir != "" {
+				findings, err := replica.VerifyDir(cmd.Context(), dir)
+				return a.showFindings(map[string][]api.Finding{dir: findings}, err)
+			}
+			return where.with(cmd, func(ctx context.Context, c *client.Client) error {
+				all := map[string][]api.Finding{}
+				for _, address := range where.nodes {
+					findings, err := c.Verify(ctx, address, evtlog.StreamName{})
+					if err != nil {
+						return a.showFindings(all, fmt.Errorf("%s: %w", address, err))
+					}
+					all[address] = findings
+				}
+				return a.showFindings(all, nil)
+			})
+		},
+	}
+	where.add(cmd)
+	cmd.Flags().StringVar(&dir, "dir", "", "directory of a node that is not running")
+	a.outputFlag(cmd, "table", "json")
+	return cmd
+}
+
+func (a *app) showFindings(all map[string][]api.Finding, err error) error {
+	damaged := 0
+	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
+	if a.output == "table" {
+		fmt.Fprintln(w, "WHERE\tWHAT\tCOMMITS\tRECORDS\tSTATE")
+	}
+	for place, findings := range all {
+		for _, f := range findings {
+			state := "ok"
+			if !f.OK {
+				damaged++
+				state = f.Detail
+			}
+			if a.output == "table" {
+				fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s\n", place, f.What, f.Commits, f.Records, state)
+			}
+		}
+	}
+	if a.output == "json" {
+		err = errors.Join(a.json(all), err)
+	}
+	if damaged > 0 {
+		err = errors.Join(err, fmt.Errorf("%w: %d of the things checked are damaged", archive.ErrCorrupt, damaged))
+	}
+	return errors.Join(w.Flush(), err)
+}
+
+func (a *app) exportCommand() *cobra.Command {
+	var (
+		where clusterFlags
+		path  string
+	)
+	cmd := &cobra.Command{
+		Use: "export --to FILE", Short: "Write everything archived to one portable file", Args: noArgs,
+		Long: "Copies the commits of the first node that answers, while folding goes on. The\n" +
+			"file appears under its name when it is complete and on disk.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if path == "" {
+				return usage(errors.New("--to is needed: the file to write"))
+			}
+			return where.with(cmd, func(ctx context.Context, c *client.Client) error {
+				if _, err := where.heads(ctx, c); err != nil {
+					return err
+				}
+				summary, err := exportTo(ctx, path, portable.FromNode(c, where.nodes[0]))
+				if err != nil {
+					return err
+				}
+				return a.showSummary(summary)
+			})
+		},
+	}
+	where.add(cmd)
+	cmd.Flags().StringVar(&path, "to", "", "file to write")
+	a.outputFlag(cmd, "table", "json")
+	return cmd
+}
+
+// exportTo writes beside the file and renames when all is on disk.
+func exportTo(ctx context.Context, path string, src portable.Source) (s portable.Summary, err error) {
+	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
+	if err != nil {
+		return s, err
+	}
+	defer func() {
+		if err != nil {
+			_ = f.Close()
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if s, err = portable.Export(ctx, src, f); err != nil {
+		return s, err
+	}
+	if err := f.Sync(); err != nil {
+		return s, err
+	}
+	if err := f.Close(); err != nil {
+		return s, err
+	}
+	return s, os.Rename(f.Name(), path)
+}
+
+func (a *app) importCommand() *cobra.Command {
+	var (
+		where clusterFlags
+		path  string
+		check bool
+	)
+	cmd := &cobra.Command{
+		Use: "import --from FILE", Short: "Fold what an export holds into a cluster that lacks it", Args: noArgs,
+		Long: "It may be interrupted and repeated. --dry-run checks the file and folds nothing.",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f, err := os.Open(path)
+			if err != nil {
+				return usage(fmt.Errorf("--from: %w", err))
+			}
+			defer f.Close()
+			if check {
+				return a.summarize(portable.Check(cmd.Context(), f))
+			}
+			return where.with(cmd, func(ctx context.Context, c *client.Client) error {
+				return a.summarize(portable.Import(ctx, io.Reader(f), c))
+			})
+		},
+	}
+	where.add(cmd)
+	cmd.Flags().StringVar(&path, "from", "", "file that an export wrote")
+	cmd.Flags().BoolVar(&check, "dry-run", false, "only check the file")
+	a.outputFlag(cmd, "table", "json")
+	return cmd
+}
+
+func (a *app) summarize(s portable.Summary, err error) error {
+	if err != nil {
+		return err
+	}
+	return a.showSummary(s)
+}
+
+func (a *app) showSummary(s portable.Summary) error {
+	return a.show(s, [][2]string{
+		{"streams", fmt.Sprint(len(s.Volumes))}, {"commits", fmt.Sprint(s.Commits)}, {"records", fmt.Sprint(s.Records)},
+	})
+}
+
+func (a *app) compactCommand() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use: "compact --dir DIR", Short: "Give unused space of a stopped node back to the disk", Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if dir == "" {
+				return usage(errors.New("--dir is needed: the directory of a node that is not running"))
+			}
+			done, err := replica.Compact(cmd.Context(), dir)
+			rows := [][2]string{}
+			for _, c := range done {
+				rows = append(rows, [2]string{c.Name, fmt.Sprintf("%d bytes, was %d", c.After, c.Before)})
+			}
+			return errors.Join(a.show(done, rows), err)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", "", "directory of a node that is not running")
+	a.outputFlag(cmd, "table", "json")
+	return cmd
+}

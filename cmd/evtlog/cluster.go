@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/evtlog/evtlog/archive/replica/api"
+	"github.com/evtlog/evtlog/archive/replica/client"
+)
+
+// clusterFlags say how to reach a replicated archive.
+type clusterFlags struct {
+	nodes   []string
+	cluster string
+	timeout time.Duration
+	tls     tlsFlags
+}
+
+func (f *clusterFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.nodes, "nodes", []string{"127.0.0.1:7461"}, "HTTP addresses of the nodes, comma separated")
+	cmd.Flags().StringVar(&f.cluster, "cluster", "", "cluster id the nodes must have (default: whatever the first says)")
+	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to try")
+	f.tls.add(cmd)
+}
+
+// with calls f with a client, and a context that ends with the time-out.
+func (f *clusterFlags) with(cmd *cobra.Command, do func(ctx context.Context, c *client.Client) error) error {
+	secure, err := f.tls.load()
+	if err != nil {
+		return err
+	}
+	c, err := client.New(client.Config{Addresses: f.nodes, Cluster: f.cluster, Token: os.Getenv(tokenVariable), TLS: secure})
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
+	defer cancel()
+	return do(ctx, c)
+}
+
+// tokenVariable holds the bearer token, so that it does not stand in the list of
+// processes.
+const tokenVariable = "EVTLOG_ARCHIVE_TOKEN"
+
+// tlsFlags name the files of mutual TLS: all three, or none.
+type tlsFlags struct{ cert, key, ca string }
+
+func (f *tlsFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.cert, "tls-cert", "", "certificate file (PEM), for mutual TLS")
+	cmd.Flags().StringVar(&f.key, "tls-key", "", "key file (PEM)")
+	cmd.Flags().StringVar(&f.ca, "tls-ca", "", "file of the authority that signed the nodes' certificates (PEM)")
+}
+
+// load reads the files. nil means cleartext.
+func (f *tlsFlags) load() (*tls.Config, error) {
+	if f.cert == "" && f.key == "" && f.ca == "" {
+		return nil, nil
+	}
+	if f.cert == "" || f.key == "" || f.ca == "" {
+		return nil, usage(errors.New("--tls-cert, --tls-key and --tls-ca go together: give all three, or none"))
+	}
+	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-cert %s: %w", f.cert, err)
+	}
+	pem, err := os.ReadFile(f.ca)
+	if err != nil {
+		return nil, fmt.Errorf("--tls-ca: %w", err)
+	}
+	authorities := x509.NewCertPool()
+	if !authorities.AppendCertsFromPEM(pem) {
+		return nil, fmt.Errorf("--tls-ca %s holds no certificate", f.ca)
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{pair}, RootCAs: authorities, ClientCAs: authorities,
+		ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12,
+	}, nil
+}
+
+// nodeStatus is what one address answered.
+type nodeStatus struct {
+	address string
+	status  api.Status
+	err     error
+}
+
+// ask asks every node that was named, and fails only when none answered.
+func (f *clusterFlags) ask(ctx context.Context, c *client.Client) ([]nodeStatus, error) {
+	out := make([]nodeStatus, len(f.nodes))
+	var errs []error
+	for i, address := range f.nodes {
+		st, err := c.Status(ctx, address)
+		out[i] = nodeStatus{address: address, status: st, err: err}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if len(errs) == len(f.nodes) {
+		return nil, errors.Join(errs...)
+	}
+	return out, nil
+}
+
+// confirmed guards what cannot be undone.
+func confirmed(cmd *cobra.Command, yes bool, what string) error {
+	if yes {
+		return nil
+	}
+	return usage(fmt.Errorf("%s would %s; give --yes to do it", cmd.CommandPath(), what))
+}
