@@ -41,8 +41,9 @@ type Stats struct {
 	// Length counts the live entries, as last seen.
 	Length int64
 	// Folds and FoldedRecords count what was made durable, Conflicts the folds
-	// that found the watermark moved by somebody else.
-	Folds, FoldedRecords, Conflicts int64
+	// that found the watermark moved by somebody else, ArchiveErrors the cycles
+	// that ended because the archive did not answer, or refused.
+	Folds, FoldedRecords, Conflicts, ArchiveErrors int64
 	// Trimmed counts entries removed, all at or below TrimmedThrough.
 	Trimmed        int64
 	TrimmedThrough evtid.ID
@@ -82,6 +83,9 @@ type Archiver struct {
 	stall     trimline.Stall
 	fault     error
 	orphan    *UnarchivedError
+	// standing is what the last cycle that trimmed met. Until the next one it
+	// stands, although what is folded in between goes well.
+	standing error
 
 	mu    sync.Mutex
 	stats Stats
@@ -134,11 +138,15 @@ func (a *Archiver) Spec() supervise.Spec {
 // react slows down for an archive that does not answer. Whatever an archive's
 // error wraps, it is not Redis that refused.
 func react(err error) beat.Reaction {
-	var unavailable *ArchiveError
-	if errors.As(err, &unavailable) {
+	if isArchiveError(err) {
 		return beat.BackOff
 	}
 	return beat.React(err)
+}
+
+func isArchiveError(err error) bool {
+	var e *ArchiveError
+	return errors.As(err, &e)
 }
 
 // Nudge says that something was appended. It never blocks, and any number of
@@ -180,8 +188,16 @@ func (a *Archiver) turnOf(ctx context.Context, o order) (evtid.ID, error) {
 	}
 	defer func() { <-a.turn }()
 	w, err := a.cycle(ctx, o)
+	if o.trim {
+		a.standing = err
+	} else if !o.tick && err == nil {
+		err = a.standing
+	}
 	a.count(func(s *Stats) {
 		s.LastError = err
+		if isArchiveError(err) {
+			s.ArchiveErrors++
+		}
 		if o.tick {
 			s.LastTick = a.cfg.Now()
 		}

@@ -182,7 +182,7 @@ func TestErrorAtEveryStep(t *testing.T) {
 // TestLateCommands lets commands of a dead process reach the server and the
 // archive at any later time.
 func TestLateCommands(t *testing.T) {
-	for run := range 200 {
+	for run := range 120 {
 		seed := rand.Uint64()
 		rnd := rand.New(rand.NewPCG(seed, uint64(run)))
 		s := scenarios[rnd.IntN(len(scenarios))]

@@ -174,8 +174,8 @@ func TestArchiveUnavailableBlocksTrimming(t *testing.T) {
 				}
 				w.append(10)
 			}
-			if got := len(w.log.IDs()); got != 230 {
-				t.Fatalf("trimmed without an archive: %d are left", got)
+			if got := len(w.log.IDs()); got != 230 || a.Stats().ArchiveErrors != 3 {
+				t.Fatalf("trimmed without an archive: %d are left; %+v", got, a.Stats())
 			}
 			w.arch.SetHook(nil)
 			if err := a.tick(t.Context()); err != nil || len(w.log.IDs()) != 100 {
@@ -272,21 +272,30 @@ func TestArchiveSetBack(t *testing.T) {
 	if err := a.tick(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	right := w.arch
 	w.arch = archivetest.NewMemory()
 	a.arch = w.arch
 	w.append(10)
 	var back *SetBackError
-	for _, o := range []order{{}, {tick: true, trim: true}} {
+	for _, o := range []order{{}, {}, {tick: true, trim: true}, {}, {tick: true, all: true}} {
 		if _, err := a.turnOf(t.Context(), o); !errors.As(err, &back) || !back.Watermark.IsZero() || back.Floor != id(200) {
 			t.Fatalf("%+v: %v", o, err)
 		}
 	}
-	if err := w.archiver(evtlog.KeepLast(100), Dial{Commit: true}).tick(t.Context()); !errors.As(err, &back) {
-		t.Fatalf("a new process: %v", err)
+	fresh := w.archiver(evtlog.KeepLast(100), Dial{Commit: true})
+	for _, o := range []order{{tick: true, trim: true}, {}, {}} {
+		if _, err := fresh.turnOf(t.Context(), o); !errors.As(err, &back) {
+			t.Fatalf("a new process, %+v: %v", o, err)
+		}
 	}
 	if got := w.archived(); len(got) != 0 || len(w.log.IDs()) != 110 {
 		t.Fatalf("folded %d over a gap, %d live", len(got), len(w.log.IDs()))
 	}
+	w.arch, a.arch = right, right
+	if err := a.tick(t.Context()); err != nil || w.watermark() != id(210) {
+		t.Fatalf("with the right archive: %v, watermark %s", err, w.watermark())
+	}
+	w.check()
 }
 
 func TestForeignEntryBlocksTrimmingOnly(t *testing.T) {

@@ -122,23 +122,19 @@ const (
 	again
 	// moved: somebody else folded; go on from the watermark.
 	moved
-	// setBack: the watermark is lower than it was.
-	setBack
 	// refused: repeating would not help.
 	refused
 )
 
-// settle decides from the watermark read after a fold of (prev, last] failed
-// with err.
+// settle decides from the watermark w, read after a fold of (prev, last] failed
+// with err. w is not below prev.
 func settle(prev, last, w evtid.ID, err error) outcome {
 	switch {
 	case errors.Is(err, archive.ErrRejected):
 		return refused
 	case w == last:
 		return done
-	case w.Less(prev):
-		return setBack
-	case prev.Less(w):
+	case w != prev:
 		return moved
 	}
 	return again

@@ -21,7 +21,8 @@
 //
 // Between two ticks a cycle goes on when Nudge is called: folds continue from
 // the W that the archive answered last (its compare-and-set would refuse a stale
-// one), and steps 1 and 5 wait for the next tick.
+// one) with what the stream holds above it, and W is sealed; reading W anew and
+// trimming wait for the next tick.
 //
 // # What stops a trim
 //

@@ -58,8 +58,8 @@ func (e *RegressedError) Error() string {
 // older copy of it, another archive, or an empty one. Going on would leave a gap
 // that nobody sees, so nothing is folded and nothing trimmed. Give the stream
 // its archive back; the archiver then goes on by itself. If the records between
-// are lost for good, delete the floor key (keyspace.Stream.Floor): the archiver
-// goes on above the gap.
+// are lost for good, delete the floor key (keyspace.Stream.Floor) and start the
+// program anew: the archiver goes on above the gap.
 type SetBackError struct {
 	Stream evtlog.StreamName
 	// Watermark is what the archive has now, Floor what it was proved to have.
@@ -68,7 +68,7 @@ type SetBackError struct {
 
 // Error implements error.
 func (e *SetBackError) Error() string {
-	return fmt.Sprintf("archiver: archive of %s holds nothing above %q but was at %s before; nothing is folded or trimmed: connect the right archive, or delete the stream's floor key to go on without those records", e.Stream, e.Watermark, e.Floor)
+	return fmt.Sprintf("archiver: archive of %s holds nothing above %q but was at %s before; nothing is folded or trimmed: connect the right archive, or delete the stream's floor key and start anew to go on without those records", e.Stream, e.Watermark, e.Floor)
 }
 
 // UnarchivedError is a live record at or below the watermark of which the

@@ -19,8 +19,8 @@ func TestFoldsFitTheReplicatedLog(t *testing.T) {
 	name := evtlog.StreamName{Queue: strings.Repeat("q", 128), Name: strings.Repeat("s", 128)}
 	body := strings.Repeat("x", 1<<20)
 	largest := 0
-	for range 300 {
-		page := make([]evtlog.Record, 1+rnd.IntN(60))
+	for range 60 {
+		page := make([]evtlog.Record, 1+rnd.IntN(30))
 		// Sizes from nothing to a whole fold, many of them just about a part of one.
 		most := maxBytes / (1 + rnd.IntN(5))
 		for i := range page {

@@ -59,14 +59,15 @@ func (a *Archiver) run(ctx context.Context, target evtid.ID) (folded int64, err 
 		if p.panicked != nil {
 			panic(p.panicked)
 		}
-		if p.err != nil {
-			return folded, p.err
-		}
+		// Before a foreign entry there may be records.
 		for chunk := range chunks(p.records, maxBytes) {
 			if err := a.foldChunk(ctx, chunk); err != nil {
 				return folded, err
 			}
 			folded += int64(len(chunk))
+		}
+		if p.err != nil {
+			return folded, p.err
 		}
 	}
 	return folded, nil
@@ -81,7 +82,8 @@ type page struct {
 }
 
 // read sends the records of (after, to] in pages, at most roundRecords in all,
-// and closes pages.
+// and closes pages. A short page is the last: what is appended behind it belongs
+// to the next round.
 func (a *Archiver) read(ctx context.Context, after, to evtid.ID, pages chan<- page) {
 	defer close(pages)
 	defer func() {
@@ -90,19 +92,17 @@ func (a *Archiver) read(ctx context.Context, after, to evtid.ID, pages chan<- pa
 		}
 	}()
 	for left := roundRecords; left > 0 && after.Less(to); {
-		records, _, err := a.log.Page(ctx, after, to, a.pageCount)
-		if err == nil && len(records) == 0 {
-			return
-		}
+		asked := a.pageCount
+		records, _, err := a.log.Page(ctx, after, to, asked)
 		select {
 		case pages <- page{records: records, err: err}:
 		case <-ctx.Done():
 			return
 		}
-		if err != nil {
+		a.pageCount = nextCount(asked, records)
+		if err != nil || len(records) < asked {
 			return
 		}
-		a.pageCount = nextCount(a.pageCount, records)
 		left -= len(records)
 		after = records[len(records)-1].ID
 	}
@@ -120,8 +120,6 @@ func (a *Archiver) foldChunk(ctx context.Context, chunk []evtlog.Record) error {
 				return serr
 			case outcome == moved:
 				return errMoved
-			case outcome == setBack:
-				return &SetBackError{Stream: a.stream, Watermark: a.w, Floor: prev}
 			case outcome == again && try < maxRepeats:
 				continue
 			case outcome != done:
@@ -136,12 +134,24 @@ func (a *Archiver) foldChunk(ctx context.Context, chunk []evtlog.Record) error {
 
 // settle reads the watermark after a fold that did not answer well, and decides.
 func (a *Archiver) settle(ctx context.Context, prev, last evtid.ID, err error) (outcome, error) {
-	w, werr := a.arch.Watermark(ctx, a.stream)
-	if werr != nil {
-		return refused, a.archiveError("fold", errors.Join(err, werr))
+	if werr := a.reread(ctx); werr != nil {
+		return refused, errors.Join(werr, err)
+	}
+	return settle(prev, last, a.w, err), nil
+}
+
+// reread makes a.w the archive's watermark again. It never goes back: from a
+// lower one a fold would leave a gap.
+func (a *Archiver) reread(ctx context.Context) error {
+	w, err := a.arch.Watermark(ctx, a.stream)
+	switch {
+	case err != nil:
+		return a.archiveError("watermark", err)
+	case w.Less(a.w):
+		return &SetBackError{Stream: a.stream, Watermark: w, Floor: a.w}
 	}
 	a.w = w
-	return settle(prev, last, w, err), nil
+	return nil
 }
 
 func (a *Archiver) folded(prev, w evtid.ID, n int, took time.Duration) {

@@ -3,6 +3,7 @@ package archiver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/archive/archivetest"
 	"github.com/evtlog/evtlog/archive/volume"
+	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/redislog"
 )
 
@@ -252,6 +254,32 @@ func TestServerForeignEntry(t *testing.T) {
 	}
 	r.server.Do("XDEL", stream(t).Key(), "5-1")
 	if err := a.tick(t.Context()); err != nil || r.length() != 100 {
+		t.Fatalf("%v, %d are left", err, r.length())
+	}
+}
+
+// An entry in the middle of the stream at a position that no id can have: what
+// lies below it is archived, and nothing is trimmed.
+func TestServerForeignEntryInTheMiddle(t *testing.T) {
+	r, arch := newReal(t), archivetest.NewMemory()
+	r.append(300)
+	last := r.acked[299]
+	entry := fmt.Sprintf("%d-%d", last.UnixMilli(), evtid.MaxTail+1)
+	r.server.Do("XADD", stream(t).Key(), entry, "made", "by hand")
+	<-time.After(2 * time.Millisecond)
+	r.append(50)
+	a := r.archiver(r.log, arch, Dial{Commit: true}, nil)
+	var foreign *evtlog.ForeignEntryError
+	for range 2 {
+		if err := a.tick(t.Context()); !errors.As(err, &foreign) || foreign.Entry != entry {
+			t.Fatal(err)
+		}
+	}
+	if w, err := arch.Watermark(t.Context(), feed); err != nil || w != last || r.length() != 351 {
+		t.Fatalf("watermark %s, %v, %d are left", w, err, r.length())
+	}
+	r.server.Do("XDEL", stream(t).Key(), entry)
+	if err := a.tick(t.Context()); err != nil || !r.settled(arch) || r.length() != 100 {
 		t.Fatalf("%v, %d are left", err, r.length())
 	}
 }

@@ -16,12 +16,36 @@ const maxRounds = 16
 
 // cycle makes rounds until what was asked for is done.
 func (a *Archiver) cycle(ctx context.Context, o order) (evtid.ID, error) {
+	if !o.tick && a.started && a.cfg.Fold.Commit {
+		err := a.follow(ctx)
+		return a.w, err
+	}
 	for n := 1; ; n++ {
 		left, err := a.round(ctx, &o)
 		if err != nil || !left || n >= maxRounds && !a.w.Less(o.through) {
 			return a.w, err
 		}
 	}
+}
+
+// follow folds what was appended since the last fold, with as few round trips as
+// can be: a record that somebody waits for is on its way. What is folded was
+// read, so no target is needed.
+func (a *Archiver) follow(ctx context.Context) error {
+	known := a.mark == a.w && a.below > 0
+	folded, _, err := a.foldTo(ctx, evtid.Max)
+	if known {
+		a.mark, a.below = a.w, a.below+folded
+	}
+	if err != nil || folded == 0 {
+		return err
+	}
+	a.count(func(s *Stats) {
+		s.Top, s.Behind = trimline.Newer(s.Top, a.w), 0
+		s.Length += folded
+	})
+	_, err = a.seal(ctx, evtid.ID{})
+	return err
 }
 
 // round is one pass of fold, seal, trim. left is true when there is more to do
@@ -66,17 +90,18 @@ func (a *Archiver) catchUp(ctx context.Context, tick bool) (floor evtid.ID, err 
 		return evtid.ID{}, err
 	}
 	// After the floor, so that it is not below it unless the archive went back.
-	w, err := a.arch.Watermark(ctx, a.stream)
-	if err != nil {
-		return evtid.ID{}, a.archiveError("watermark", err)
+	if err := a.reread(ctx); err != nil {
+		return evtid.ID{}, err
 	}
-	if w.Less(floor) {
-		return evtid.ID{}, &SetBackError{Stream: a.stream, Watermark: w, Floor: floor}
+	if a.w.Less(floor) {
+		err := &SetBackError{Stream: a.stream, Watermark: a.w, Floor: floor}
+		// Not even a nudged fold goes on from here.
+		a.w = floor
+		return evtid.ID{}, err
 	}
 	if !a.started {
-		a.started, a.unproven = true, w
+		a.started, a.unproven = true, a.w
 	}
-	a.w = w
 	return floor, nil
 }
 
@@ -104,17 +129,14 @@ func (a *Archiver) look(ctx context.Context) (view, error) {
 
 // missing reports records that were seen, and are neither in the stream nor in
 // the archive.
-func (a *Archiver) missing(ctx context.Context, info redislog.StreamInfo) (err error) {
+func (a *Archiver) missing(ctx context.Context, info redislog.StreamInfo) error {
 	loss, gone := a.watch.Gone(headAbove(a.w, info.First), info.Last)
 	if !gone || !a.w.Less(loss.Known) {
 		return nil
 	}
 	// Another archiver may have folded and trimmed them since W was read.
-	if a.w, err = a.arch.Watermark(ctx, a.stream); err != nil {
-		return a.archiveError("watermark", err)
-	}
-	if !a.w.Less(loss.Known) {
-		return nil
+	if err := a.reread(ctx); err != nil || !a.w.Less(loss.Known) {
+		return err
 	}
 	after := a.w
 	if loss.After == info.Last {
@@ -154,6 +176,10 @@ func (a *Archiver) line(ctx context.Context, v view, o order) (line trimline.Lin
 	line, err = trimline.Locate(ctx, a.log, trimline.Query{
 		Keep: a.cfg.Keep, Now: a.cfg.Now(), Length: v.length, Foreign: foreign, Slack: 1,
 	})
+	if errors.Is(err, evtlog.ErrForeignEntry) {
+		// Further up in the stream: what lies below it can still be folded.
+		return trimline.Line{}, err, nil
+	}
 	// A line that cannot be trimmed at would come back at once.
 	line.More = line.More && blocked == nil
 	return line, blocked, err

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"sync"
 
 	"github.com/evtlog/evtlog"
@@ -156,25 +157,29 @@ func (l *Log) Info(ctx context.Context) (info redislog.StreamInfo, err error) {
 // Page implements the log.
 func (l *Log) Page(ctx context.Context, after, to evtid.ID, n int) (page []evtlog.Record, floor evtid.ID, err error) {
 	err = l.do(ctx, "page", func() {
-		for _, r := range l.entries {
-			if after.Less(r.ID) && !to.Less(r.ID) && len(page) < n {
-				page = append(page, r)
-			}
-		}
+		between := l.between(after, to)
+		page = slices.Clone(between[:min(n, len(between))])
 		floor = l.floor
 		l.reads += len(page)
 	})
 	return page, floor, err
 }
 
+// between returns the entries with after < id <= to. The caller holds mu.
+func (l *Log) between(after, to evtid.ID) []evtlog.Record {
+	above := func(id evtid.ID) int {
+		return sort.Search(len(l.entries), func(i int) bool { return id.Less(l.entries[i].ID) })
+	}
+	from := above(after)
+	return l.entries[from:max(from, above(to))]
+}
+
 // PageBefore implements the log.
 func (l *Log) PageBefore(ctx context.Context, after, to evtid.ID, n int) (page []evtlog.Record, err error) {
 	err = l.do(ctx, "pagebefore", func() {
-		for _, r := range slices.Backward(l.entries) {
-			if after.Less(r.ID) && !to.Less(r.ID) && len(page) < n {
-				page = append(page, r)
-			}
-		}
+		between := l.between(after, to)
+		page = slices.Clone(between[max(0, len(between)-n):])
+		slices.Reverse(page)
 		l.reads += len(page)
 	})
 	return page, err
