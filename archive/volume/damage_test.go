@@ -159,6 +159,31 @@ func TestFlippedBytes(t *testing.T) {
 	}
 }
 
+// A volume whose name is bent must not look like one that never was.
+func TestFlippedNames(t *testing.T) {
+	file, content := closedFile(t)
+	names := 0
+	for stream := range content {
+		key := volumeKey(stream)
+		for at := bytes.Index(file, key); at >= 0; {
+			for i := range key {
+				bad := bytes.Clone(file)
+				bad[at+i] ^= 1
+				tryFile(t, fmt.Sprintf("byte %d of the name %q at %d", i, key, at), bad, content, Options{})
+			}
+			names++
+			next := bytes.Index(file[at+1:], key)
+			if next < 0 {
+				break
+			}
+			at += 1 + next
+		}
+	}
+	if names < len(content) {
+		t.Errorf("%d names of %d volumes were found", names, len(content))
+	}
+}
+
 func TestTruncatedFile(t *testing.T) {
 	file, content := closedFile(t)
 	used := int(binary.NativeEndian.Uint64(file[liveMeta(file)+boltHeader+40:])) * osPage

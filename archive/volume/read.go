@@ -23,8 +23,8 @@ const (
 	maxChunkBytes = 256 << 10
 )
 
-// Records that were read together share their memory, so that one record which
-// is kept for long keeps at most this much.
+// Records that were read together share their memory. That spares two
+// allocations for each, and bounds what one record that is kept for long keeps.
 const (
 	groupRecords = 32
 	groupBytes   = 16 << 10
@@ -35,6 +35,9 @@ const (
 // volume has that watermark; when the context ends first, the error wraps
 // archive.ErrBehind. Damage met on the way is a *CorruptError after the records
 // before it. A volume that is set aside in the middle is archive.ErrBehind.
+//
+// Neighbouring records share memory, at most 32 of them or 16 KiB: copy one that
+// is kept for long.
 func (s *Store) Read(ctx context.Context, stream evtlog.StreamName, r archive.Range) iter.Seq2[evtlog.Record, error] {
 	return func(yield func(evtlog.Record, error) bool) {
 		if err := s.reach(ctx, stream, r.AtLeast); err != nil {

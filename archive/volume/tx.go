@@ -322,11 +322,7 @@ func Adopt(tx *bbolt.Tx, stream evtlog.StreamName, c Commit) (Result, error) {
 
 // HeadOf returns the head of one volume. The error is a *CorruptError.
 func HeadOf(tx *bbolt.Tx, stream evtlog.StreamName) (Head, error) {
-	v, err := openVol(tx, stream)
-	if err != nil {
-		return Head{Stream: stream}, err
-	}
-	last, err := v.last()
+	_, last, err := openLast(tx, stream)
 	return last.head(stream), err
 }
 
@@ -334,15 +330,17 @@ func HeadOf(tx *bbolt.Tx, stream evtlog.StreamName) (Head, error) {
 // the volume has not got that far. lsn 0 is the empty volume. The error is a
 // *CorruptError.
 func HeadAt(tx *bbolt.Tx, stream evtlog.StreamName, lsn uint64) (h Head, ok bool, err error) {
-	v, err := openVol(tx, stream)
-	if err != nil || lsn == 0 {
-		return Head{Stream: stream}, err == nil, err
-	}
-	last, err := v.last()
+	v, last, err := openLast(tx, stream)
 	if err != nil || lsn > last.lsn {
 		return Head{Stream: stream}, false, err
 	}
-	r, err := v.rowAt(lsn)
+	var r row
+	if lsn > 0 {
+		err = guardVolume(stream, func() (err error) {
+			r, err = v.rowAt(lsn)
+			return err
+		})
+	}
 	return r.head(stream), err == nil, err
 }
 

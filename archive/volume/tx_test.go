@@ -86,6 +86,25 @@ func TestApply(t *testing.T) {
 	wantRead(t, s, feed, archive.Range{}, recs(1, 9))
 }
 
+// A reader that waits for a watermark is woken by commits of a state machine too.
+func TestApplyWakesReaders(t *testing.T) {
+	s := open(t)
+	got := make(chan []evtlog.Record)
+	go func() {
+		records, err := read(s, feed, archive.Range{AtLeast: id(4)})
+		if err != nil {
+			t.Error(err)
+		}
+		got <- records
+	}()
+	waitFor(t, func() bool { s.changed.mu.Lock(); defer s.changed.mu.Unlock(); return s.changed.ch != nil })
+	applyAll(t, s, applied(feed, encode(t, feed, id(0), recs(1, 3)), 1, 1))
+	applyAll(t, s, applied(feed, encode(t, feed, id(3), recs(4, 6)), 2, 1))
+	if records := <-got; !same(records, recs(1, 6)) {
+		t.Errorf("%d records", len(records))
+	}
+}
+
 // A volume made from the log, one folded into locally, and one copied commit by
 // commit have the same chain and the same commits, byte for byte.
 func TestThreeWaysOneChain(t *testing.T) {
