@@ -27,6 +27,17 @@ func (w *world) readerIDs() (ids []string) {
 	return ids
 }
 
+// blockedClients returns how many reads are parked at the server.
+func (w *world) blockedClients() int {
+	_, rest, _ := strings.Cut(w.server.Do("INFO", "clients"), "blocked_clients:")
+	number, _, _ := strings.Cut(rest, "\r")
+	n, err := strconv.Atoi(number)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return n
+}
+
 func TestKilledConnectionIsReplaced(t *testing.T) {
 	w := newWorld(t)
 	var j journal

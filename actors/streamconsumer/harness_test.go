@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -309,87 +306,4 @@ func equalIDs(t *testing.T, what string, got, want []evtid.ID) {
 	if !slices.Equal(got, want) {
 		t.Errorf("%s: got %v, want %v", what, got, want)
 	}
-}
-
-// proxy passes bytes between clients and the server until it is told to
-// swallow them.
-type proxy struct {
-	listener net.Listener
-	target   string
-	swallow  atomic.Bool
-	mu       sync.Mutex
-	conns    []net.Conn
-	wg       sync.WaitGroup
-}
-
-func newProxy(t *testing.T, target string) *proxy {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{listener: l, target: target}
-	p.wg.Go(p.accept)
-	t.Cleanup(func() {
-		_ = l.Close()
-		p.cut()
-		p.wg.Wait()
-	})
-	return p
-}
-
-func (p *proxy) url() string { return "redis://" + p.listener.Addr().String() + "/0" }
-
-func (p *proxy) accept() {
-	for {
-		client, err := p.listener.Accept()
-		if err != nil {
-			return
-		}
-		server, err := net.Dial("tcp", p.target)
-		if err != nil {
-			_ = client.Close()
-			continue
-		}
-		p.mu.Lock()
-		p.conns = append(p.conns, client, server)
-		p.mu.Unlock()
-		// A connection made while bytes are passed stays dead once they are not.
-		dead := &atomic.Bool{}
-		p.wg.Go(func() { p.pass(client, server, dead) })
-		p.wg.Go(func() { p.pass(server, client, dead) })
-	}
-}
-
-func (p *proxy) pass(from, to net.Conn, dead *atomic.Bool) {
-	defer from.Close()
-	buf := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buf)
-		if err != nil {
-			if err == io.EOF && !dead.Load() {
-				_ = to.Close()
-			}
-			return
-		}
-		if p.swallow.Load() {
-			dead.Store(true)
-		}
-		if dead.Load() {
-			continue
-		}
-		if _, err := to.Write(buf[:n]); err != nil {
-			return
-		}
-	}
-}
-
-// cut closes every connection.
-func (p *proxy) cut() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for _, c := range p.conns {
-		_ = c.Close()
-	}
-	p.conns = nil
 }

@@ -147,11 +147,13 @@ func (r *runner) connect() error {
 	if err != nil {
 		return err
 	}
-	r.reader = reader
-	r.acks.again()
+	if err := r.endFormer(reader.ClientID()); err != nil {
+		_ = reader.Close() // nothing was asked of it
+		return err
+	}
+	r.reader, r.client, r.connected = reader, reader.ClientID(), time.Now()
 	r.gate.open(reader)
-	r.connected = time.Now()
-	r.endFormer(reader.ClientID())
+	r.acks.again()
 	r.drained, r.advanced, r.rangesDue = false, true, true
 	r.overdue, r.ahead, r.next = nil, false, nil
 	return nil
@@ -159,14 +161,19 @@ func (r *runner) connect() error {
 
 // endFormer ends the connection before this one at the server. A read that it
 // left parked there would be handed the next entry, and nobody would see that
-// before MinIdle.
-func (r *runner) endFormer(present int64) {
-	if r.client != 0 && r.client != present {
-		if err := r.ports.log.KillReader(r.ctx, r.cfg.Group, r.cfg.Name, r.client); err != nil {
-			r.cfg.Logger.Debug("the former connection was not ended at the server", "err", err)
-		}
+// before MinIdle. A member that may not do that goes on without.
+func (r *runner) endFormer(present int64) error {
+	if r.client == 0 || r.client == present {
+		return nil
 	}
-	r.client = present
+	err := r.ports.log.KillReader(r.ctx, r.cfg.Group, r.cfg.Name, r.client)
+	if redislog.Classify(err) == redislog.Transient {
+		return err
+	}
+	if err != nil {
+		r.cfg.Logger.Debug("the former connection was not ended at the server", "err", err)
+	}
+	return nil
 }
 
 func (r *runner) disconnect() {
