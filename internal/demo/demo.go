@@ -1,7 +1,8 @@
 // Package demo runs the whole pipeline on one machine and reconciles it at the
 // end: bots play the example game; a short hot window lets the archiver fold
-// and trim all the time; a consumer in a process of its own is killed every few
-// seconds and drains its pending entries when it is back.
+// into three archive nodes and trim all the time; a consumer in a process of its
+// own is killed every few seconds and drains its pending entries when it is
+// back.
 package demo
 
 import (
@@ -11,12 +12,10 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/evtlog/evtlog/archive/volume"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/examples/gameserver/game"
 	"github.com/evtlog/evtlog/internal/devredis"
@@ -63,11 +62,12 @@ func Run(ctx context.Context, cfg Config) (_ Report, err error) {
 	}
 	defer srv.Stop()
 	fmt.Fprintf(cfg.Progress, "redis: %s (%s)\n", srv.Kind, srv.Meaning())
-	store, err := volume.Open(filepath.Join(dir, "archive.db"), volume.Options{})
+	store, err := startCluster(ctx, dir)
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { err = errors.Join(err, store.Close()) }()
+	defer func() { err = errors.Join(err, store.stop()) }()
+	fmt.Fprintln(cfg.Progress, "archive: three nodes on the loopback, each record on the disk of two of them at least")
 
 	d := &demo{
 		cfg: cfg, srv: srv, store: store,
@@ -82,7 +82,7 @@ func Run(ctx context.Context, cfg Config) (_ Report, err error) {
 type demo struct {
 	cfg   Config
 	srv   devredis.Server
-	store *volume.Store
+	store *cluster
 	queue string
 	audit *audit
 
