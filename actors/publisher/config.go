@@ -108,6 +108,19 @@ func (c Config) name() evtlog.StreamName {
 	return evtlog.StreamName{Queue: c.Stream.Queue(), Name: c.Stream.Name()}
 }
 
-func (c Config) minter() (*evtid.Minter, error) {
-	return evtid.NewMinter(evtid.MinterConfig{Node: c.Node, MaxSkew: c.MaxSkew, Now: c.Now})
+func (c Config) minter(k *clock) (*evtid.Minter, error) {
+	k.read = c.Now
+	return evtid.NewMinter(evtid.MinterConfig{Node: c.Node, MaxSkew: c.MaxSkew, Now: k.now})
 }
+
+// clock is read once for each flush and not for each record: a flush is encoded
+// in less than the millisecond that an id can tell, and reading the clock takes
+// longer than everything else about an id. The pump's goroutine owns it.
+type clock struct {
+	read func() int64
+	at   int64
+}
+
+func (k *clock) tick() { k.at = k.read() }
+
+func (k *clock) now() int64 { return k.at }

@@ -109,6 +109,7 @@ func (u *pump) orient(a arrival) error {
 	}
 	u.known = b.Known
 	u.above = later(u.above, b.Seed)
+	u.p.clock.tick()
 	if err := u.p.minter.Seed(u.above); err != nil {
 		if a.First {
 			return supervise.Terminal(err)

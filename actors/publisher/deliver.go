@@ -55,8 +55,9 @@ func (u *pump) refuse(it *item, err error) {
 // abandon delivers a record whose outcome will not be learned here.
 func (u *pump) abandon(it *item, cause error) {
 	u.turn.freed += it.cost
-	u.p.stats.uncertain.Add(1)
-	u.p.settle(it, &evtlog.UncertainError{Stream: u.p.name, ID: it.id, Err: cause})
+	if u.p.settle(it, &evtlog.UncertainError{Stream: u.p.name, ID: it.id, Err: cause}) {
+		u.p.stats.uncertain.Add(1)
+	}
 }
 
 // afterTurn follows a flush whose records are all delivered.

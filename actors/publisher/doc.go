@@ -9,17 +9,17 @@
 // after another one has returned comes behind it.
 //
 // Everything that waits goes out in one flush of at most Config.MaxBatch records
-// and about 1 MiB. Two flushes are on their way at most: while the server works
-// on one the next is encoded. No timer is involved; a lone append goes out at
+// and about 1 MiB. Four flushes are on their way at most: while the server works
+// on some the next is encoded. No timer is involved; a lone append goes out at
 // once.
 //
 // # Memory
 //
 // Records that wait or are on their way are charged their names and values, plus
 // RecordOverhead each and FieldOverhead for each field, and all of them together
-// stay within Config.MaxQueuedBytes. Beside that the publisher holds two encoded
-// flushes (twice 1 MiB, or the largest record when that is more) and, for each
-// call that waits for room, less than 512 bytes until its context ends.
+// stay within Config.MaxQueuedBytes. Beside that the publisher holds one encoded
+// flush (1 MiB, or the largest record when that is more) and, for each call that
+// waits for room, less than 512 bytes until its context ends.
 //
 // # Outcomes
 //

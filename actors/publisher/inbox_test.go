@@ -132,7 +132,7 @@ func TestInboxTakesABatchInParts(t *testing.T) {
 	if n := q.withdraw(batch); n != 5 {
 		t.Errorf("withdrawing again says %d, want all", n)
 	}
-	if got := q.take(nil, 3, 5); len(got) != 1 || got[0] != &single.one[0] && got[0] != &single.items[0] {
+	if got := q.take(nil, 3, 5); len(got) != 1 || got[0] != &single.items[0] {
 		t.Errorf("the record behind the batch: %d", len(got))
 	}
 	if queued, used := q.depth(); queued != 0 || used != 50 {

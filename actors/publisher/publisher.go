@@ -23,11 +23,14 @@ type Publisher struct {
 	stream  stream
 	archive archive.Archive
 
+	clock    clock
 	minter   *evtid.Minter
 	inbox    *inbox
 	outcomes outcomes
 	stats    counters
-	requests sync.Pool
+	// singles and batches are requests to use again, apart because their storage
+	// differs in size.
+	singles, batches sync.Pool
 	// pump belongs to the one incarnation that runs. What it has on its way
 	// outlives a panic.
 	pump pump
@@ -61,11 +64,11 @@ func newPublisher(cfg Config, s stream, arch archive.Archive) (*Publisher, error
 	if err := cfg.validate(); err != nil {
 		return nil, err
 	}
-	minter, err := cfg.minter()
-	if err != nil {
+	p := &Publisher{cfg: cfg, name: cfg.name(), stream: s, archive: arch}
+	var err error
+	if p.minter, err = cfg.minter(&p.clock); err != nil {
 		return nil, err
 	}
-	p := &Publisher{cfg: cfg, name: cfg.name(), stream: s, archive: arch, minter: minter}
 	p.inbox = newInbox(p.name, cfg.MaxQueuedBytes)
 	p.pump.p = p
 	return p, nil
@@ -110,7 +113,7 @@ func (p *Publisher) Append(ctx context.Context, fields ...evtlog.Field) (evtid.I
 	if err := evtlog.CheckFields(fields, p.cfg.MaxRecordBytes); err != nil {
 		return evtid.ID{}, err
 	}
-	return p.one(ctx, draft{fields: fields})
+	return p.one(ctx, news{}, fields)
 }
 
 // Announce appends a record with the fields event, job and then fields, and once
@@ -128,16 +131,19 @@ func (p *Publisher) Announce(ctx context.Context, event, job string, fields ...e
 	if _, err := keyspace.JobKey(p.name.Queue, job); err != nil {
 		return evtid.ID{}, fmt.Errorf("publisher: announce %s in %s: %w", event, p.name, err)
 	}
-	limit := p.cfg.MaxRecordBytes - len("event") - len(event) - len("job") - len(job)
-	if err := evtlog.CheckFields(fields, max(limit, 1)); err != nil {
+	if err := evtlog.CheckFields(fields, p.cfg.MaxRecordBytes); err != nil {
 		return evtid.ID{}, err
 	}
-	return p.one(ctx, draft{fields: fields, event: event, job: job, announce: true})
+	head := [...]evtlog.Field{evtlog.F("event", event), evtlog.F("job", job)}
+	if size := evtlog.Size(head[:]) + evtlog.Size(fields); size > p.cfg.MaxRecordBytes {
+		return evtid.ID{}, &evtlog.TooLargeError{Size: size, Limit: p.cfg.MaxRecordBytes}
+	}
+	return p.one(ctx, news{event: event, job: job, announce: true}, fields)
 }
 
 // one queues a single record and waits for its outcome.
-func (p *Publisher) one(ctx context.Context, d draft) (evtid.ID, error) {
-	r, err := p.enter(ctx, d)
+func (p *Publisher) one(ctx context.Context, d news, fields []evtlog.Field) (evtid.ID, error) {
+	r, err := p.enter(ctx, d, fields)
 	if err != nil {
 		return evtid.ID{}, err
 	}
@@ -145,7 +151,7 @@ func (p *Publisher) one(ctx context.Context, d draft) (evtid.ID, error) {
 		return evtid.ID{}, left[0].Err
 	}
 	id, err := r.items[0].id, r.items[0].err
-	p.recycle(r)
+	r.recycle()
 	if err != nil && !errors.Is(err, evtlog.ErrNotReplicated) {
 		id = evtid.ID{}
 	}
@@ -178,6 +184,7 @@ func (p *Publisher) AppendBatch(ctx context.Context, records [][]evtlog.Field) (
 	}
 	r := p.batch(records)
 	if err := p.inbox.push(r); err != nil {
+		r.recycle()
 		return nil, err
 	}
 	receipts := p.wait(ctx, r)
@@ -186,6 +193,7 @@ func (p *Publisher) AppendBatch(ctx context.Context, records [][]evtlog.Field) (
 		for i := range r.items {
 			receipts[i] = Receipt{ID: r.items[i].id, Err: r.items[i].err}
 		}
+		r.recycle()
 	}
 	return receipts, p.batchError(receipts)
 }

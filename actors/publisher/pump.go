@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"runtime"
 	"time"
 
 	"github.com/evtlog/evtlog"
@@ -11,8 +12,10 @@ import (
 
 const (
 	// maxFlying is the number of flushes on their way: while the server works on
-	// one, the next is being encoded.
-	maxFlying = 2
+	// some, the next is encoded and the answers of the first are read. Two keep
+	// both sides busy when flushes are large; with few callers the flushes are
+	// small and the way there and back counts, which four hide.
+	maxFlying = 4
 	// maxFlushBytes bounds the records of a flush, but for a single larger one.
 	maxFlushBytes = 1 << 20
 	// stopPatience bounds the work after a stop was asked for, and lastTry the
@@ -111,6 +114,12 @@ func (u *pump) serve(ctx context.Context) error {
 			if err := u.receive(ctx); err != nil {
 				return err
 			}
+			// Those who just got their receipts append again: let them, so that
+			// the next flush carries all of them and not the first few. What else is
+			// on its way keeps the server busy meanwhile.
+			if len(u.flying) > 0 {
+				runtime.Gosched()
+			}
 		case u.hasWork():
 		case u.p.inbox.park():
 			select {
@@ -130,9 +139,12 @@ func (u *pump) hasWork() bool { return len(u.pubs.ends) > 0 || !u.p.inbox.empty(
 // first id is minted, so that nothing is forgotten whatever happens.
 func (u *pump) send() error {
 	b := u.newBatch()
+	queued, _ := u.p.inbox.depth()
+	n := flushSize(queued, len(u.flying), u.p.cfg.MaxBatch)
 	u.flying = append(u.flying, b)
+	u.p.clock.tick()
 	b.publishes = u.pubs.encode(u.w)
-	taken := u.p.inbox.take(b.items, u.p.cfg.MaxBatch, maxFlushBytes)
+	taken := u.p.inbox.take(b.items, n, maxFlushBytes)
 	if !u.rise(taken) {
 		taken = nil
 	}
@@ -152,6 +164,21 @@ func (u *pump) send() error {
 		}
 	}
 	return u.w.Flush()
+}
+
+// worthHalving is the number of records from which two flushes are better than
+// one.
+const worthHalving = 256
+
+// flushSize returns how many of the queued records go into the next flush. When
+// nothing is on its way a large number is halved: the server works on the first
+// half while the second is encoded, and its answers are read while it works on
+// the second.
+func flushSize(queued, flying, most int) int {
+	if flying == 0 && queued >= worthHalving {
+		queued = (queued + 1) / 2
+	}
+	return min(queued, most)
 }
 
 // mint gives a record its id, at this moment, and encodes it.

@@ -2,6 +2,7 @@ package publisher
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/evtlog/evtlog"
@@ -38,6 +39,7 @@ type item struct {
 // request abandoned, and from then on it belongs to the pump: nothing is sent on
 // done, so a recycled request cannot be answered by its former life.
 type request struct {
+	pool *sync.Pool
 	// done gets one value when all items are settled and the caller still waits.
 	done chan struct{}
 
@@ -52,81 +54,89 @@ type request struct {
 	open      int
 	abandoned bool
 
-	// one and few are the storage of a single append.
-	one [1]item
-	few []evtlog.Field
+	// store and fields are the storage of items and of their fields, used again.
+	store  []item
+	fields []evtlog.Field
 }
 
-// keepFields is the largest field storage that a recycled request keeps.
-const keepFields = 64
+// keepItems and keepFields are the largest storage that a recycled request keeps.
+const (
+	keepItems  = 512
+	keepFields = 4096
+)
 
-// draft is a single record before it has a request: a caller that waits for room
-// holds no more than this.
-type draft struct {
-	fields     []evtlog.Field
+// news is what an announcement says beside the fields. The zero news announces
+// nothing.
+type news struct {
 	event, job string
 	announce   bool
 }
 
-// single makes the request of one record. The fields are copied.
-func (p *Publisher) single(d draft) *request {
-	r := p.newRequest()
+// single makes the request of one record. The fields are copied, and kept apart
+// from d so that the caller's slice can stay on its stack.
+func (p *Publisher) single(d news, fields []evtlog.Field) *request {
+	r := newRequest(&p.singles, 1)
 	if d.announce {
-		r.few = append(r.few, evtlog.F("event", d.event), evtlog.F("job", d.job))
+		r.fields = append(r.fields, evtlog.F("event", d.event), evtlog.F("job", d.job))
 	}
-	r.few = append(r.few, d.fields...)
-	r.one[0].fields, r.one[0].announce, r.one[0].event, r.one[0].job = r.few, d.announce, d.event, d.job
-	return p.priced(r)
+	r.fields = append(r.fields, fields...)
+	it := &r.items[0]
+	it.fields, it.announce, it.event, it.job = r.fields, d.announce, d.event, d.job
+	return r.priced()
 }
 
 // enter queues a single record. When there is no room it waits without its
 // request.
-func (p *Publisher) enter(ctx context.Context, d draft) (*request, error) {
-	r := p.single(d)
+func (p *Publisher) enter(ctx context.Context, d news, fields []evtlog.Field) (*request, error) {
+	r := p.single(d, fields)
 	admitted, err := p.inbox.try(ctx, r)
 	if admitted {
 		return r, nil
 	}
 	cost := r.cost
-	p.recycle(r)
+	r.recycle()
 	if err != nil {
 		return nil, err
 	}
 	if err := p.inbox.admit(ctx, cost); err != nil {
 		return nil, err
 	}
-	r = p.single(d)
+	r = p.single(d, fields)
 	if err := p.inbox.push(r); err != nil {
-		p.recycle(r)
+		r.recycle()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (p *Publisher) newRequest() *request {
-	r, _ := p.requests.Get().(*request)
-	if r == nil {
-		r = &request{done: make(chan struct{}, 1)}
-	}
-	r.items = r.one[:]
-	return r
-}
-
-// batch copies all fields into one array: the caller may get its receipts, and
-// change its slices, while a record is still on its way.
+// batch makes the request of several records. The fields are copied: the caller
+// may get its receipts, and change its slices, while a record is still on its
+// way.
 func (p *Publisher) batch(records [][]evtlog.Field) *request {
+	r := newRequest(&p.batches, len(records))
 	total := 0
 	for _, fields := range records {
 		total += len(fields)
 	}
-	all := make([]evtlog.Field, 0, total)
-	r := &request{done: make(chan struct{}, 1), items: make([]item, len(records))}
+	r.fields = slices.Grow(r.fields, total)
 	for i, fields := range records {
-		begin := len(all)
-		all = append(all, fields...)
-		r.items[i].fields = all[begin:len(all):len(all)]
+		begin := len(r.fields)
+		r.fields = append(r.fields, fields...)
+		r.items[i].fields = r.fields[begin:len(r.fields):len(r.fields)]
 	}
-	return p.priced(r)
+	return r.priced()
+}
+
+func newRequest(pool *sync.Pool, records int) *request {
+	r, _ := pool.Get().(*request)
+	if r == nil {
+		r = &request{pool: pool, done: make(chan struct{}, 1)}
+	}
+	if cap(r.store) < records {
+		r.store = make([]item, records)
+	}
+	r.items = r.store[:records]
+	return r
 }
 
 // charge is what a record takes of Config.MaxQueuedBytes.
@@ -134,7 +144,7 @@ func charge(fields []evtlog.Field) int {
 	return evtlog.Size(fields) + RecordOverhead + FieldOverhead*len(fields)
 }
 
-func (p *Publisher) priced(r *request) *request {
+func (r *request) priced() *request {
 	for i := range r.items {
 		it := &r.items[i]
 		it.req = r
@@ -146,19 +156,18 @@ func (p *Publisher) priced(r *request) *request {
 	return r
 }
 
-// recycle is called by the owner of a request that is settled as a whole. Only
-// single requests are kept.
-func (p *Publisher) recycle(r *request) {
-	if len(r.items) != 1 || &r.items[0] != &r.one[0] {
-		return
+// recycle is called by the owner of a request that is settled as a whole.
+func (r *request) recycle() {
+	clear(r.items)
+	clear(r.fields)
+	r.items, r.fields, r.taken, r.cost, r.open, r.abandoned = nil, r.fields[:0], 0, 0, 0, false
+	if cap(r.store) > keepItems {
+		r.store = nil
 	}
-	clear(r.few)
-	if r.few = r.few[:0]; cap(r.few) > keepFields {
-		r.few = nil
+	if cap(r.fields) > keepFields {
+		r.fields = nil
 	}
-	r.one[0] = item{}
-	r.items, r.taken, r.cost, r.open, r.abandoned = nil, 0, 0, 0, false
-	p.requests.Put(r)
+	r.pool.Put(r)
 }
 
 // wait returns when every item is settled, or when ctx ends. In the first case
@@ -220,9 +229,9 @@ func (p *Publisher) receiptNow(ctx context.Context, it *item) Receipt {
 	return Receipt{ID: it.id, Err: &evtlog.UncertainError{Stream: p.name, ID: it.id, Err: context.Cause(ctx)}}
 }
 
-// settle records the outcome of an item that the pump holds. The item must not
-// be touched afterwards.
-func (p *Publisher) settle(it *item, err error) {
+// settle records the outcome of an item that the pump holds, and reports whether
+// its caller is still there to be told. The item must not be touched afterwards.
+func (p *Publisher) settle(it *item, err error) (waiting bool) {
 	r := it.req
 	r.mu.Lock()
 	it.err, it.settled = err, true
@@ -235,10 +244,11 @@ func (p *Publisher) settle(it *item, err error) {
 	switch {
 	case open > 0:
 	case abandoned:
-		p.recycle(r)
+		r.recycle()
 	default:
 		r.done <- struct{}{}
 	}
+	return !abandoned
 }
 
 // claim mints the id of an item, unless its caller has left: then nothing is

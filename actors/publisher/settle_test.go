@@ -68,3 +68,15 @@ func TestArrive(t *testing.T) {
 		}
 	}
 }
+
+func TestFlushSize(t *testing.T) {
+	for _, tc := range []struct{ queued, flying, want int }{
+		{0, 0, 0}, {1, 0, 1}, {worthHalving - 1, 0, worthHalving - 1},
+		{worthHalving, 0, worthHalving / 2}, {worthHalving + 1, 0, worthHalving/2 + 1},
+		{worthHalving, 1, worthHalving}, {10_000, 0, 300}, {10_000, 2, 300},
+	} {
+		if got := flushSize(tc.queued, tc.flying, 300); got != tc.want {
+			t.Errorf("flushSize(%d, %d) = %d, want %d", tc.queued, tc.flying, got, tc.want)
+		}
+	}
+}

@@ -204,7 +204,7 @@ func TestMemoryOverAStalledServer(t *testing.T) {
 		close(release)
 	}, func(int) bool { return all() })
 	stop()
-	bound := limit + 2*maxFlushBytes + 512*callers
+	bound := limit + maxFlushBytes + 512*callers
 	t.Logf("%d bytes, %d of them the callers' own; bound %d", grown, own, bound)
 	if grown-own > bound {
 		t.Errorf("the heap grew by %d bytes beside the callers' own, stated are %d", grown-own, bound)
