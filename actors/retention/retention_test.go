@@ -337,7 +337,7 @@ func TestRun(t *testing.T) {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				ready := 0
-				if err := runOnce(t, r.Spec(), ctx, func() { ready++ }); err != nil || ready != 1 {
+				if err := runOnce(ctx, t, r.Spec(), func() { ready++ }); err != nil || ready != 1 {
 					t.Fatalf("%v, ready %d times", err, ready)
 				}
 				if calls < c.trims[0] || calls > c.trims[1] {
@@ -348,7 +348,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-func runOnce(t *testing.T, spec supervise.Spec, ctx context.Context, ready func()) error {
+func runOnce(ctx context.Context, t *testing.T, spec supervise.Spec, ready func()) error {
 	t.Helper()
 	if spec.Name != "retention" || spec.Restart != supervise.Transient {
 		t.Errorf("spec %+v", spec)

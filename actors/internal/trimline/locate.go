@@ -50,14 +50,15 @@ func Locate(ctx context.Context, live Live, q Query) (Line, error) {
 		return Line{}, err
 	}
 	switch s.way {
+	case nothing:
+		return Line{}, nil
 	case fromHead:
 		return locateFromHead(ctx, live, q.Keep.Last, s)
 	case fromTop:
 		return locateFromTop(ctx, live, s.n)
-	case byTime:
+	default:
 		return locateByTime(ctx, live, s.bound, q.Slack)
 	}
-	return Line{}, nil
 }
 
 func locateFromHead(ctx context.Context, live Live, keep int64, s step) (Line, error) {

@@ -122,7 +122,7 @@ func TestJudge(t *testing.T) {
 		{name: "all too many", err: effect(at(6), ""), missing: fakelog.ID(6), fault: true},
 	} {
 		fault, rest := Judge(name, fakelog.ID(5), c.err)
-		if (fault != nil) != c.fault || rest != c.rest {
+		if (fault != nil) != c.fault || !errors.Is(rest, c.rest) {
 			t.Errorf("%s: %v, %v", c.name, fault, rest)
 		}
 		if fault != nil && (fault.Missing != c.missing || fault.Through != fakelog.ID(5) || fault.Stream != name) {
