@@ -128,7 +128,8 @@ func (e *engine) apply(ctx context.Context, r *raft.Raft, encoded []byte) (appli
 //
 // raft leaves some questions unanswered that reach it while it shuts down. So
 // none is asked once the engine stops, and the engine waits for the answers to
-// those asked before it shuts raft down.
+// those asked before it shuts raft down. Only behind a disk that hangs may a
+// question stay open, and with it its goroutine, for the rest of the process.
 func (e *engine) await(ctx context.Context, ask func() raft.Future, finally func()) error {
 	e.asked.Add(1)
 	if e.ctx.Err() != nil {
