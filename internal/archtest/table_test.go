@@ -75,14 +75,15 @@ var table = []row{
 
 	{path: "runtime", may: []string{".", "evtid", "keyspace", "feed", "redislog", "archive", "archive/volume",
 		"actors/supervise", "actors/publisher", "actors/streamconsumer", "actors/retention", "actors/archiver"}},
-	{path: "console/...", may: []string{".", "evtid", "keyspace", "feed", "archive", "actors/supervise", "runtime", "console/..."}},
-	{path: "metrics/...", may: []string{".", "evtid", "archive", "actors/supervise", "runtime", "metrics/..."},
+	{path: "console/...", may: []string{".", "evtid", "keyspace", "feed", "archive", "archive/replica/api", "actors/supervise", "runtime", "console/..."}},
+	{path: "metrics/...", may: []string{".", "evtid", "archive", "archive/replica/api", "actors/supervise", "runtime", "metrics/..."},
 		third: []string{prometheus, "go.opentelemetry.io/otel"}},
 
 	// Programs, and what only they and tests use.
 	{path: "internal/archtest"},
 	{path: "internal/redistest"},
 	{path: "internal/faultproxy"},
+	{path: "internal/devredis", third: []string{miniredis}},
 	{path: "internal/explore/...", may: []string{"..."}},
 	{path: "internal/demo/...", may: []string{"..."}, third: []string{miniredis}},
 	{path: "integration/...", may: []string{"..."}},
@@ -121,6 +122,8 @@ var links = []struct {
 	{"archive", thirdParty, "it knows no store"},
 	{"runtime", isRaft, "a program without an archive cluster must not link raft"},
 	{"archive/replica/client", isRaft, "a client of a cluster must not link raft"},
+	{"console", isRaft, "a program without an archive cluster must not link raft"},
+	{"metrics", isRaft, "a program without an archive cluster must not link raft"},
 }
 
 func isRaft(dep string) bool { return within(raft)(dep) || within(raftStore)(dep) }
