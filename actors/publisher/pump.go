@@ -115,9 +115,10 @@ func (u *pump) serve(ctx context.Context) error {
 				return err
 			}
 			// Those who just got their receipts append again: let them, so that
-			// the next flush carries all of them and not the first few. What else is
-			// on its way keeps the server busy meanwhile.
-			if len(u.flying) > 0 {
+			// the next flush carries all of them and not the first few, and a lone
+			// announcement rides with the next record. What else is on its way
+			// keeps the server busy meanwhile.
+			if len(u.flying) > 0 || u.hasWork() {
 				runtime.Gosched()
 			}
 		case u.hasWork():
