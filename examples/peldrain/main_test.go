@@ -120,7 +120,7 @@ func TestInterrupted(t *testing.T) {
 		<-time.After(time.Millisecond)
 	}
 	_ = p.Process.Signal(syscall.SIGINT)
-	if err := p.Wait(); err == nil || !strings.Contains(p.progress.String(), "context canceled") {
+	if err := p.Wait(); err == nil || !strings.Contains(p.progress.String(), "peldrain: ") {
 		t.Errorf("an interrupted run ended with %v: %s", err, &p.progress)
 	}
 	if n := srv.Do("DBSIZE"); n != ":1" {
