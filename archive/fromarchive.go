@@ -69,7 +69,7 @@ func (r *archiveRead) attempt() error {
 	defer timer.Stop()
 	for rec, err := range r.arch.Read(ctx, r.stream, r.rest) {
 		switch {
-		case err != nil && context.Cause(ctx) == errPatience:
+		case err != nil && errors.Is(context.Cause(ctx), errPatience):
 			return errPatience
 		case err != nil:
 			return r.wrap("archive", r.position(), err)

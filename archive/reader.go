@@ -174,7 +174,7 @@ func (m *merge) stopped(at evtid.ID) error {
 	if err == nil {
 		return nil
 	}
-	if cause := context.Cause(m.ctx); cause != err {
+	if cause := context.Cause(m.ctx); !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", err, cause)
 	}
 	return m.wrap("stopped", at, err)

@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -109,7 +110,7 @@ func (s *session) fence() error {
 		return err
 	}
 	value, err := redis.String(replies[1], s.refusal(replies[1]))
-	if err == redis.ErrNil {
+	if errors.Is(err, redis.ErrNil) {
 		// Neither set nor there: the SET was refused.
 		if err = s.refusal(replies[0]); err == nil {
 			err = protocolError("the fence key vanished")

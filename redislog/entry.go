@@ -94,7 +94,7 @@ func (rd *reader) entry() (e Entry, ok bool, err error) {
 	for {
 		parsed, marks, err := parseEntry(rd.buffered(), rd.marks[:0])
 		rd.marks = marks
-		if err == errShort {
+		if errors.Is(err, errShort) {
 			// Waits without decoding again at every packet.
 			if _, err = rd.whole(); err == nil {
 				continue

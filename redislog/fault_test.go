@@ -100,7 +100,7 @@ func TestWriterSwallowedAnswer(t *testing.T) {
 		if !isConnError(err) {
 			t.Fatalf("swallowed %d: %v", k, err)
 		}
-		if err2 := w.ReceiveAppend(at(first + k + 1)); err2 != err {
+		if err2 := w.ReceiveAppend(at(first + k + 1)); !errors.Is(err2, err) {
 			t.Fatalf("after it: %v", err2)
 		}
 		if found, err := direct.Lookup(t.Context(), at(first+k)); err != nil || !found.Found || found.Top != at(n) {

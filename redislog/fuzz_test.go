@@ -46,7 +46,7 @@ func FuzzReply(f *testing.F) {
 		if valueErr == nil && (!done || size != m.pos) {
 			t.Fatalf("decoded %#v of %d bytes, measured %v %d", v, size, done, m.pos)
 		}
-		if done && valueErr == errShort {
+		if done && errors.Is(valueErr, errShort) {
 			t.Fatalf("measured %d bytes, decoding wants more", m.pos)
 		}
 	})
@@ -65,7 +65,7 @@ func FuzzEntry(f *testing.F) {
 			t.Fatalf("whole %#v %v %v, in pieces %#v %v %v", a, okA, errA, b, okB, errB)
 		}
 		var protocol protocolError
-		if errA != nil && !errors.As(errA, &protocol) && errA != io.EOF && errA != io.ErrUnexpectedEOF {
+		if errA != nil && !errors.As(errA, &protocol) && !errors.Is(errA, io.EOF) && !errors.Is(errA, io.ErrUnexpectedEOF) {
 			t.Fatalf("an error of another kind: %v", errA)
 		}
 		if !okA {

@@ -1,6 +1,9 @@
 package redislog
 
-import "io"
+import (
+	"errors"
+	"io"
+)
 
 const (
 	// readBuffer is the size a reader starts with; keepBuffer the largest it
@@ -72,7 +75,7 @@ func (rd *reader) line() (header, error) {
 			rd.r += h.size
 			return h, nil
 		}
-		if err != errShort {
+		if !errors.Is(err, errShort) {
 			return header{}, err
 		}
 		if err := rd.fill(); err != nil {

@@ -158,7 +158,7 @@ func newMeasure() measure { return measure{missing: 1} }
 func (m *measure) advance(b []byte) (bool, error) {
 	for m.missing > 0 {
 		h, err := parseHeader(b[m.pos:])
-		if err == errShort {
+		if errors.Is(err, errShort) {
 			return false, nil
 		}
 		if err != nil {
@@ -167,7 +167,7 @@ func (m *measure) advance(b []byte) (bool, error) {
 		switch {
 		case h.kind == '$' && h.n >= 0:
 			word, err := parseBulk(b, m.pos)
-			if err == errShort {
+			if errors.Is(err, errShort) {
 				return false, nil
 			}
 			if err != nil {

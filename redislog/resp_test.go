@@ -52,7 +52,7 @@ func TestParseHeader(t *testing.T) {
 		h, err := parseHeader([]byte(c.in))
 		var protocol protocolError
 		switch {
-		case c.err == "short" && err == errShort:
+		case c.err == "short" && errors.Is(err, errShort):
 		case c.err != "" && errors.As(err, &protocol) && strings.Contains(err.Error(), c.err):
 		case c.err == "" && err == nil && h.kind == c.kind && h.n == c.n && string(h.text) == c.text && h.size == strings.Index(c.in, "\n")+1:
 		default:
@@ -109,7 +109,7 @@ func TestReaderInPieces(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := rd.whole(); err != io.EOF {
+		if _, err := rd.whole(); !errors.Is(err, io.EOF) {
 			t.Fatalf("%s: %v at the end", name, err)
 		}
 	}
@@ -117,11 +117,11 @@ func TestReaderInPieces(t *testing.T) {
 
 func TestReaderEndsInsideReply(t *testing.T) {
 	rd := newReader(strings.NewReader("$5\r\nab"))
-	if _, err := rd.whole(); err != io.ErrUnexpectedEOF {
+	if _, err := rd.whole(); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatalf("got %v", err)
 	}
 	rd = newReader(iotest.ErrReader(io.ErrClosedPipe))
-	if _, err := rd.line(); err != io.ErrClosedPipe {
+	if _, err := rd.line(); !errors.Is(err, io.ErrClosedPipe) {
 		t.Fatalf("got %v", err)
 	}
 }
@@ -144,7 +144,7 @@ func TestReaderBuffer(t *testing.T) {
 	if len(rd.buf) <= keepBuffer {
 		t.Fatalf("a reply of %d bytes fitted into %d", len(big), len(rd.buf))
 	}
-	if _, err := rd.whole(); err != io.EOF || len(rd.buf) != readBuffer {
+	if _, err := rd.whole(); !errors.Is(err, io.EOF) || len(rd.buf) != readBuffer {
 		t.Fatalf("%v, and %d bytes are kept", err, len(rd.buf))
 	}
 }
@@ -218,7 +218,7 @@ func TestEntryRefused(t *testing.T) {
 		rd := newReader(strings.NewReader(wire))
 		e, ok, err := rd.entry()
 		var protocol protocolError
-		if ok || err == nil || !errors.As(err, &protocol) && err != io.ErrUnexpectedEOF {
+		if ok || err == nil || !errors.As(err, &protocol) && !errors.Is(err, io.ErrUnexpectedEOF) {
 			t.Errorf("%s: got %#v, %v, %v", name, e, ok, err)
 		}
 	}

@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/evtlog/evtlog"
@@ -80,7 +81,7 @@ func (l *Log) Seal(ctx context.Context, w evtid.ID) error {
 			return err
 		}
 		err = s.refusal(replies[0])
-		if lookUpErr(err) != evtlog.ErrNonMonotonic {
+		if !errors.Is(lookUpErr(err), evtlog.ErrNonMonotonic) {
 			return s.firstRefusal(replies)
 		}
 		return l.followFloor(s, w)
@@ -122,7 +123,8 @@ func (l *Log) readFloor(s *session) (floor evtid.ID, found bool, err error) {
 
 // lookUpErr returns the sentinel of a refusal, nil for anything else.
 func lookUpErr(err error) error {
-	if server, ok := err.(*ServerError); ok {
+	var server *ServerError
+	if errors.As(err, &server) {
 		return server.sentinel
 	}
 	return nil

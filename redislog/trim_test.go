@@ -335,7 +335,7 @@ func TestScriptHoldsToTheEpoch(t *testing.T) {
 			if done != want {
 				t.Errorf("epoch %q: done %v", epoch, done)
 			}
-			if done && (s.refusal(replies[0]) != nil || lookUpErr(s.refusal(replies[2])) != evtlog.ErrWrongType) {
+			if done && (s.refusal(replies[0]) != nil || !errors.Is(lookUpErr(s.refusal(replies[2])), evtlog.ErrWrongType)) {
 				t.Errorf("answers %q", replies)
 			}
 			return err

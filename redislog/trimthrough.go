@@ -265,7 +265,7 @@ func pushRanges(key string, ranges []SkippedRange) []command {
 func (l *Log) trimEffect(s *session, target evtid.ID, replies []any) (removed int64, err error) {
 	for _, r := range replies {
 		// A group that a foreign program destroyed meanwhile needs no record.
-		if err := s.refusal(r); err != nil && lookUpErr(err) != evtlog.ErrNoGroup {
+		if err := s.refusal(r); err != nil && !errors.Is(lookUpErr(err), evtlog.ErrNoGroup) {
 			return 0, err
 		}
 	}

@@ -38,7 +38,7 @@ func newWire(conn net.Conn, addr string, timeout time.Duration) *wire {
 // the path of a single reply.
 func (w *wire) flush(op string, block time.Duration) error {
 	if w.err == nil && w.doomed != nil {
-		w.fail(op, w.doomed)
+		_ = w.fail(op, w.doomed)
 	}
 	if w.err != nil {
 		return w.err
@@ -89,7 +89,7 @@ func (w *wire) refused(op, message string) error {
 		w.doomed = serverError(op, w.addr, message)
 	}
 	if w.doomed != nil && w.unanswered == 0 {
-		w.fail(op, w.doomed)
+		_ = w.fail(op, w.doomed)
 	}
 	return serverError(op, w.addr, message)
 }

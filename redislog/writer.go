@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/evtlog/evtlog"
@@ -109,7 +110,7 @@ func (w *Writer) ReceiveAppend(id evtid.ID) error {
 		return nil
 	}
 	h, err := w.w.answer(w.op)
-	if lookUpErr(err) == evtlog.ErrNonMonotonic {
+	if errors.Is(lookUpErr(err), evtlog.ErrNonMonotonic) {
 		return &evtlog.NonMonotonicError{Stream: w.log.name(), ID: id}
 	}
 	if err != nil {

@@ -96,7 +96,12 @@ func (c *conform) readWhileFolding() {
 		}
 		done <- err
 	}()
-	defer func() { cancel(); <-done }()
+	defer func() {
+		cancel()
+		if err := <-done; err != nil {
+			c.Logf("the last fold was cancelled: %v", err)
+		}
+	}()
 	for seen := 0; seen < folds*each; {
 		w, err := c.a.Watermark(ctx, c.stream)
 		if err != nil {

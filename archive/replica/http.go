@@ -26,7 +26,7 @@ const (
 	headerTimeout   = 5 * time.Second
 	bodyTimeout     = 30 * time.Second
 	idleTimeout     = 2 * time.Minute
-	// writeStall is how long a peer may leave one page unread.
+	// writeStall is how long a peer may leave one part of an answer unread.
 	writeStall = 30 * time.Second
 	// callLimit bounds a unary call that came without a deadline.
 	callLimit = 30 * time.Second
@@ -68,17 +68,36 @@ func (n *Node) newHTTPServer() *http.Server {
 	}
 }
 
-// limitTimes bounds how long a body may take to arrive. Streamed answers move
-// their own write deadline on.
+// limitTimes bounds how long a body may take to arrive, and each part of an
+// answer to be taken. A long answer may take as long as it makes progress.
 func limitTimes(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		rc := http.NewResponseController(w)
-		// HTTP/2 and test recorders may not know deadlines; the call limit holds.
+		// Test recorders may not know deadlines; the call limit holds.
 		_ = rc.SetReadDeadline(time.Now().Add(bodyTimeout))
-		_ = rc.SetWriteDeadline(time.Time{})
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(stallWriter{w, rc}, r)
 	})
 }
+
+// stallWriter moves the write deadline on with every part it writes.
+type stallWriter struct {
+	http.ResponseWriter
+	rc *http.ResponseController
+}
+
+func (w stallWriter) Write(b []byte) (int, error) {
+	_ = w.rc.SetWriteDeadline(time.Now().Add(writeStall))
+	return w.ResponseWriter.Write(b)
+}
+
+// Flush implements http.Flusher, which streamed answers need.
+func (w stallWriter) Flush() {
+	_ = w.rc.SetWriteDeadline(time.Now().Add(writeStall))
+	_ = w.rc.Flush()
+}
+
+// Unwrap lets a http.ResponseController reach what is wrapped.
+func (w stallWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 func (n *Node) recovered(_ context.Context, spec connect.Spec, _ http.Header, p any) error {
 	n.cfg.Logger.Error("a call panicked", "call", spec.Procedure, "panic", p)

@@ -221,7 +221,7 @@ func (e *engine) askToJoin() (bool, error) {
 	ctx, cancel := context.WithTimeout(e.ctx, changeTimeout)
 	defer cancel()
 	req := &pb.JoinRequest{Id: e.n.cfg.ID, Address: e.n.address.String(), Voter: !e.n.cfg.NonVoter}
-	last := error(api.ErrNoLeader)
+	last := api.ErrNoLeader
 	for _, addr := range append([]string{e.n.address.HTTP}, e.n.peerAddresses()...) {
 		req.Forwarded = false
 		req.AppliedIndex, req.Known = e.appliedIndex(), e.member.Load()

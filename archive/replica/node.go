@@ -178,7 +178,7 @@ func (n *Node) closeClients() {
 // bounds the hand-over and the calls under way; what cannot wait is cut.
 func (n *Node) Stop(ctx context.Context) error {
 	n.stopOnce.Do(func() {
-		stopping := error(fmt.Errorf("replica: node %s stops: %w", n.cfg.ID, api.ErrNotReady))
+		stopping := fmt.Errorf("replica: node %s stops: %w", n.cfg.ID, api.ErrNotReady)
 		n.aside.Store(&stopping)
 		if e := n.engine(); e != nil {
 			e.handOver(ctx)

@@ -194,7 +194,7 @@ func (n *Node) setRaftAside() error {
 func (e *engine) removeSelf(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.n.cfg.TransportTimeout)
 	defer cancel()
-	last := error(api.ErrNoLeader)
+	last := api.ErrNoLeader
 	for _, addr := range e.n.peerAddresses() {
 		_, err := e.n.stub(addr).Remove(ctx, connect.NewRequest(&pb.RemoveRequest{Id: e.n.cfg.ID, Force: true}))
 		if err = api.FromWire(err); err == nil {

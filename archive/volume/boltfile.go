@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"io"
@@ -72,7 +73,8 @@ func checkBolt(r io.ReaderAt, size int64, depth int, torn bool) (reason string, 
 		f.account,
 	} {
 		if err := step(); err != nil {
-			if bad, ok := err.(boltDamage); ok {
+			var bad boltDamage
+			if errors.As(err, &bad) {
 				return string(bad), nil
 			}
 			return "", err
@@ -139,7 +141,8 @@ func (f *boltFile) findPageSize() (int64, error) {
 	if err == nil {
 		return int64(m.pageSize), nil
 	}
-	if _, ok := err.(boltDamage); !ok {
+	var bad boltDamage
+	if !errors.As(err, &bad) {
 		return 0, err
 	}
 	for size := int64(1024); size <= 1024<<14 && size+boltHeader+boltMeta <= f.size; size *= 2 {

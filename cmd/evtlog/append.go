@@ -83,7 +83,7 @@ func (a *app) appendLines(ctx context.Context, stream keyspace.Stream, node, max
 		if err := out.Flush(); err != nil {
 			return fmt.Errorf("receipts: %w", err)
 		}
-		if readErr == io.EOF {
+		if errors.Is(readErr, io.EOF) {
 			return nil
 		}
 		if readErr != nil {

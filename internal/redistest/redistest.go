@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -124,8 +125,10 @@ func (s *Server) Do(words ...string) string {
 	}
 	line = strings.TrimRight(line, "\r\n")
 	if strings.HasPrefix(line, "$") && line != "$-1" {
-		var n int
-		fmt.Sscanf(line, "$%d", &n)
+		n, err := strconv.Atoi(line[1:])
+		if err != nil {
+			s.t.Fatalf("redistest: %s: %v", words[0], err)
+		}
 		body := make([]byte, n)
 		for read := 0; read < n; {
 			k, err := r.Read(body[read:])

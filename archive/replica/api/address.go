@@ -36,7 +36,7 @@ func ParseAddress(s string) (Address, error) {
 func CheckHostPort(s string) error {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
-		return fmt.Errorf("replica: %w: address %q: %v", ErrBadRequest, s, err)
+		return fmt.Errorf("replica: %w: address %q: %w", ErrBadRequest, s, err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		return fmt.Errorf("replica: %w: address %q cannot be dialled by others; give the host's name", ErrBadRequest, s)

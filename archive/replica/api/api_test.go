@@ -50,7 +50,7 @@ func TestErrorsCrossTheWire(t *testing.T) {
 	if err := ToWire(nil); err != nil {
 		t.Errorf("nil became %v", err)
 	}
-	if err := FromWire(context.Canceled); err != context.Canceled {
+	if err := FromWire(context.Canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("a context's error became %v", err)
 	}
 }
