@@ -318,3 +318,28 @@ func TestForeignPositionsWhileTheDeadStreamIsDown(t *testing.T) {
 		t.Errorf("Stats = %+v, handled %d", s, j.len())
 	}
 }
+
+// A new connection looks through the own pending list, and still leaves alone
+// what waits: not even the server's count moves.
+func TestWaitingEntryIsNotOfferedByANewConnection(t *testing.T) {
+	w := newWorld(t)
+	ids := w.append(4)
+	w.abandon("a", 3)
+	j := journal{then: func(_ context.Context, d evtlog.Delivery) error {
+		if d.ID == ids[1] {
+			return errors.New("later")
+		}
+		return nil
+	}}
+	m := w.start("a", j.handle, with(func(c *Config) { c.RetryMin, c.RetryMax = time.Hour, time.Hour }))
+	until(t, "the others are done", func() bool { return len(w.pending()) == 1 && j.times(ids[3]) == 1 })
+	for n := range int64(3) {
+		w.server.Do("CLIENT", "KILL", "ID", w.readerIDs()[0])
+		id := w.append(1)[0]
+		until(t, "it is back", func() bool { return m.Stats().Reconnects == n+1 && j.times(id) == 1 })
+	}
+	until(t, "only the waiting one is pending", func() bool { return len(w.pending()) == 1 })
+	if p := w.pending()[0]; p.ID != ids[1] || p.Attempts != 2 || j.times(ids[1]) != 1 {
+		t.Errorf("pending = %+v and handled %d times, want 2 deliveries and 1", p, j.times(ids[1]))
+	}
+}
