@@ -223,18 +223,21 @@ func (u *pump) receiveResent(n int) error {
 		acked = int(confirmed)
 	}
 	var refusal error
-	kept := make([]*item, 0, len(u.unsettled))
+	var committed, kept []*item
 	for i, it := range u.unsettled[:n] {
-		if accepted[i] {
-			u.commit(it, acked)
+		switch {
+		case accepted[i]:
+			committed = append(committed, it)
 			continue
-		}
-		if !isForeign(it.verdict) {
+		case !isForeign(it.verdict):
 			refusal = it.verdict
 		}
 		kept = append(kept, it)
 	}
 	u.unsettled = append(kept, u.unsettled[n:]...)
+	for _, it := range committed {
+		u.commit(it, acked)
+	}
 	// A refusal such as out of memory is answered with a pause.
 	return refusal
 }
@@ -277,5 +280,6 @@ func (u *pump) lastTry(ctx context.Context) {
 		u.p.cfg.Logger.Warn("appends could not be settled before the stop", "stream", u.p.name, "open", len(u.unsettled), "error", err)
 		return
 	}
+	// Whatever ends this, what is left is told to be uncertain.
 	_ = u.serve(ctx)
 }

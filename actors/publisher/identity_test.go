@@ -52,6 +52,10 @@ func TestTheClockIsSetBack(t *testing.T) {
 	if _, err := b.Append(within(t), evtlog.F("k", "refused")); !errors.As(err, &skew) {
 		t.Errorf("an hour back: %v", err)
 	}
+	await(t, "it is reported as degraded", func() bool {
+		n := b.system.Tree()[1]
+		return n.State == evtlog.Degraded && errors.As(n.Err, &skew)
+	})
 	c.step(time.Hour + 30*time.Second)
 	appendAll(t, b, 3)
 	if got := stored(t, b.log); len(got) != 9 {
@@ -220,6 +224,9 @@ func TestResolveOfAnyID(t *testing.T) {
 	}
 	var rejected *evtlog.RejectedError
 	var doubt *evtlog.UncertainError
+	if err := b.Resolve(within(t), evtid.ID{}); err == nil {
+		t.Error("the zero id was resolved")
+	}
 	if err := b.Resolve(within(t), ids[1]); err != nil {
 		t.Errorf("a committed id: %v", err)
 	}

@@ -59,6 +59,68 @@ func TestAppendBeforeStartAndAfterStop(t *testing.T) {
 	}
 }
 
+// The same publisher runs again after a stop, any number of times.
+func TestStartAgain(t *testing.T) {
+	server := redistest.Start(t)
+	p, err := publisher.New(publisher.Config{Stream: feedStream(t)}, client(t, server.URL()).Log(feedStream(t)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	system := supervise.NewSystem(supervise.Config{})
+	for range 30 {
+		branch, err := system.Branch(within(t), "b", p.Spec())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Append(within(t), evtlog.F("k", "v")); err != nil {
+			t.Fatalf("append: %v", err)
+		}
+		if err := branch.Stop(within(t)); err != nil {
+			t.Errorf("stop: %v", err)
+		}
+	}
+	if err := system.Stop(within(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// There never was a server: the publisher is degraded, callers wait as long as
+// they like, and the stop is quick and clean.
+func TestStopBeforeTheServerWasReached(t *testing.T) {
+	server := redistest.Start(t)
+	p, err := publisher.New(publisher.Config{Stream: feedStream(t)}, client(t, server.URL()).Log(feedStream(t)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	var j journal
+	system := supervise.NewSystem(supervise.Config{Observer: j.observe})
+	started := make(chan error, 1)
+	go func() {
+		_, err := system.Branch(within(t), "b", p.Spec())
+		started <- err
+	}()
+	await(t, "it is degraded", func() bool {
+		tree := system.Tree()
+		return len(tree) == 2 && tree[1].State == evtlog.Degraded && errors.Is(tree[1].Err, evtlog.ErrUnavailable)
+	})
+	waiting := make(chan error, 1)
+	go func() {
+		_, err := p.Append(within(t), evtlog.F("k", "v"))
+		waiting <- err
+	}()
+	await(t, "it waits", func() bool { return p.Stats().Queued == 1 })
+	begin := time.Now()
+	if err := system.Stop(within(t)); err != nil || time.Since(begin) > 5*time.Second {
+		t.Errorf("the stop took %s: %v", time.Since(begin), err)
+	}
+	for _, err := range []error{<-started, <-waiting} {
+		if !errors.Is(err, evtlog.ErrStopped) {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
 // What was queued before the stop is written, and its announcements are out.
 func TestStopFlushes(t *testing.T) {
 	const calls = 200

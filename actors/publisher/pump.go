@@ -57,6 +57,8 @@ type pump struct {
 	// it was a refusal, which only a commit ends.
 	trouble  error
 	refusing bool
+	// stopBy is when a stop stops being patient, zero until one is asked for.
+	stopBy time.Time
 }
 
 // batch is one flush: announcements first, then records, then a WAIT. A record
@@ -69,8 +71,18 @@ type batch struct {
 // run is one incarnation.
 func (u *pump) run(ctx context.Context, ready func()) error {
 	u.p.inbox.reopen()
-	detach := context.AfterFunc(ctx, func() { u.p.inbox.close(evtlog.ErrStopped) })
-	defer detach()
+	// Closed at once, also while the pump waits for an answer. Waited for, so that
+	// it cannot close the inbox of the next incarnation.
+	closed := make(chan struct{})
+	detach := context.AfterFunc(ctx, func() {
+		defer close(closed)
+		u.p.inbox.close(evtlog.ErrStopped)
+	})
+	defer func() {
+		if !detach() {
+			<-closed
+		}
+	}()
 	defer u.hangUp()
 	u.adopt()
 	for {
@@ -88,24 +100,18 @@ func (u *pump) run(ctx context.Context, ready func()) error {
 // adopt makes what a former incarnation left on its way subject to settlement.
 func (u *pump) adopt() {
 	u.ground()
-	u.trouble, u.refusing = nil, false
+	u.trouble, u.refusing, u.stopBy = nil, false, time.Time{}
 }
 
 // serve works until the connection is lost, which it returns, or until ctx has
 // ended and what was queued is done or stopPatience over.
 func (u *pump) serve(ctx context.Context) error {
-	var deadline time.Time
 	for {
-		if ctx.Err() != nil {
-			u.p.inbox.close(evtlog.ErrStopped)
-			if deadline.IsZero() {
-				deadline = time.Now().Add(stopPatience)
-			} else if time.Now().After(deadline) {
-				return nil
-			}
+		if ctx.Err() != nil && u.outOfPatience() {
+			return nil
 		}
 		for len(u.flying) < maxFlying && u.hasWork() {
-			if err := u.send(); err != nil {
+			if err := u.send(ctx); err != nil {
 				return err
 			}
 		}
@@ -134,11 +140,21 @@ func (u *pump) serve(ctx context.Context) error {
 	}
 }
 
+// outOfPatience is asked once a stop was requested. It counts from the first
+// time.
+func (u *pump) outOfPatience() bool {
+	u.p.inbox.close(evtlog.ErrStopped)
+	if u.stopBy.IsZero() {
+		u.stopBy = time.Now().Add(stopPatience)
+	}
+	return time.Now().After(u.stopBy)
+}
+
 func (u *pump) hasWork() bool { return len(u.pubs.ends) > 0 || !u.p.inbox.empty() }
 
 // send encodes and flushes one batch. The batch counts as flying before its
 // first id is minted, so that nothing is forgotten whatever happens.
-func (u *pump) send() error {
+func (u *pump) send(ctx context.Context) error {
 	b := u.newBatch()
 	queued, _ := u.p.inbox.depth()
 	n := flushSize(queued, len(u.flying), u.p.cfg.MaxBatch)
@@ -152,7 +168,7 @@ func (u *pump) send() error {
 	for _, it := range taken {
 		u.mint(b, it)
 	}
-	u.turn.release(u.p)
+	u.afterTurn(ctx)
 	if b.publishes == 0 && len(b.items) == 0 {
 		u.flying = u.flying[:len(u.flying)-1]
 		u.spare = append(u.spare, b)
@@ -184,9 +200,14 @@ func flushSize(queued, flying, most int) int {
 
 // mint gives a record its id, at this moment, and encodes it.
 func (u *pump) mint(b *batch, it *item) {
-	cost := it.cost
-	if !u.p.claim(it) {
-		u.turn.freed += cost
+	gone, err := u.p.claim(it)
+	switch {
+	case gone:
+		u.turn.freed += it.cost
+		u.p.settle(it, evtlog.ErrOverloaded)
+		return
+	case err != nil:
+		u.refuse(it, refused(u.p.name, err))
 		return
 	}
 	u.minted = it.id

@@ -251,22 +251,15 @@ func (p *Publisher) settle(it *item, err error) (waiting bool) {
 	return !abandoned
 }
 
-// claim mints the id of an item, unless its caller has left: then nothing is
-// written. A failed mint is the item's outcome.
-func (p *Publisher) claim(it *item) bool {
+// claim mints the id of an item, unless its caller has gone. Either way but the
+// good one nothing is to be written, and the item is to be refused.
+func (p *Publisher) claim(it *item) (gone bool, err error) {
 	r := it.req
 	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.abandoned {
-		r.mu.Unlock()
-		p.settle(it, evtlog.ErrOverloaded)
-		return false
+		return true, nil
 	}
-	id, err := p.minter.Mint()
-	it.id = id
-	r.mu.Unlock()
-	if err != nil {
-		p.settle(it, refused(p.name, err))
-		return false
-	}
-	return true
+	it.id, err = p.minter.Mint()
+	return false, err
 }

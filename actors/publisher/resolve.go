@@ -20,6 +20,9 @@ import (
 // the stream and then in the archive; the fields are not compared then. It works
 // also while the publisher is stopped.
 func (p *Publisher) Resolve(ctx context.Context, id evtid.ID) error {
+	if id.IsZero() {
+		return fmt.Errorf("publisher: resolve in %s: the zero id names no append: give the id of the *evtlog.UncertainError", p.name)
+	}
 	if out := p.outcomes.get(id); out != nil {
 		select {
 		case <-out.done:
