@@ -98,8 +98,9 @@ func (c *conform) readWhileFolding() {
 	}()
 	defer func() {
 		cancel()
-		if err := <-done; err != nil {
-			c.Logf("the last fold was cancelled: %v", err)
+		// All folds are read by now, or the check has failed already.
+		if err := <-done; err != nil && !errors.Is(err, context.Canceled) {
+			c.Errorf("a fold failed: %v", err)
 		}
 	}()
 	for seen := 0; seen < folds*each; {
