@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"go.etcd.io/bbolt"
@@ -171,6 +172,44 @@ func TestCheckBoltRefuses(t *testing.T) {
 				t.Errorf("%s passed a check of depth %d", name, depth)
 			}
 		}
+	}
+}
+
+// A free list that names a page in use would have bbolt write over it.
+func TestCheckBoltFindsUsedFreePages(t *testing.T) {
+	tried := 0
+	for seed := range uint64(10) {
+		good := boltBytes(t, seed)
+		at := int(binary.NativeEndian.Uint64(good[liveMeta(good)+boltHeader+32:])) * osPage
+		word := func(i int) uint64 { return binary.NativeEndian.Uint64(good[at+boltHeader+8*i:]) }
+		for i := range int(binary.NativeEndian.Uint16(good[at+10:])) - 1 {
+			// The page behind a free one, unless that is free as well.
+			id := word(i) + 1
+			if id == word(i+1) {
+				continue
+			}
+			b := bytes.Clone(good)
+			binary.NativeEndian.PutUint64(b[at+boltHeader+8*i:], id)
+			if reason := check(b, deep); !strings.Contains(reason, "in use and in the free list") {
+				t.Errorf("seed %d: page %d is free and in use: %q", seed, id, reason)
+			}
+			tried++
+		}
+	}
+	if tried == 0 {
+		t.Error("no free list has a gap to try")
+	}
+}
+
+// Two meta pages that are good but do not follow each other: one is from
+// another time of the file.
+func TestCheckBoltFindsAnOldMeta(t *testing.T) {
+	b := boltBytes(t, 5)
+	at := osPage - liveMeta(b) + boltHeader
+	binary.NativeEndian.PutUint64(b[at+48:], binary.NativeEndian.Uint64(b[at+48:])-2)
+	binary.NativeEndian.PutUint64(b[at+56:], fnvSum(b[at:at+56]))
+	if reason := check(b, deep); !strings.Contains(reason, "do not follow each other") {
+		t.Errorf("got %q", reason)
 	}
 }
 

@@ -419,6 +419,34 @@ func TestReadFindsDamage(t *testing.T) {
 	}
 }
 
+// A page that is sealed well but holds an id from elsewhere is found by its
+// neighbours, whichever side a read comes from.
+func TestReadFindsMisplacedIDs(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		page int
+		id   int
+		r    archive.Range
+	}{
+		{"the first of a read", 2000, 1500, archive.Range{After: id(1999)}},
+		{"the neighbour of a reverse read", 2000, 1500, archive.Range{To: id(1999), Reverse: true}},
+		{"in the middle", 1000, 999, archive.Range{}},
+		{"in the middle, reverse", 1000, 1001, archive.Range{Reverse: true}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			s := openFilled(t, 2, 1000)
+			spoil(t, s, feed, bucketPages, ArchiveBase+uint64(tt.page)-1, func([]byte) []byte {
+				r := rec(tt.id)
+				return appendPage(nil, pageSeed(volumeKey(feed)), &r)
+			})
+			got, err := read(s, feed, tt.r)
+			if !errors.Is(err, archive.ErrCorrupt) {
+				t.Fatalf("%d records, %v", len(got), err)
+			}
+		})
+	}
+}
+
 // A volume whose end is damaged does not keep the file from being opened.
 func TestOpenSetsVolumesAside(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "archive.db")
