@@ -123,6 +123,9 @@ func (l *Log) readFloor(s *session) (floor evtid.ID, found bool, err error) {
 
 // lookUpErr returns the sentinel of a refusal, nil for anything else.
 func lookUpErr(err error) error {
+	if err == nil {
+		return nil // before anything is allocated: every reply comes this way
+	}
 	var server *ServerError
 	if errors.As(err, &server) {
 		return server.sentinel
