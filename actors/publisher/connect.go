@@ -126,6 +126,7 @@ func (u *pump) orient(a arrival) error {
 func (u *pump) settleAll(ctx context.Context) error {
 	defer func() {
 		u.p.stats.unsettled.Store(int64(len(u.unsettled)))
+		u.nudge()
 		u.turn.release(u.p)
 	}()
 	for len(u.unsettled) > 0 {

@@ -62,11 +62,9 @@ func (u *pump) abandon(it *item, cause error) {
 
 // afterTurn follows a flush whose records are all delivered.
 func (u *pump) afterTurn(ctx context.Context) {
+	u.nudge()
 	t := u.turn
 	u.turn.release(u.p)
-	if t.committed > 0 && u.p.cfg.OnCommit != nil {
-		u.p.cfg.OnCommit()
-	}
 	switch {
 	case t.refusal != nil:
 		u.refusing = true
@@ -74,6 +72,13 @@ func (u *pump) afterTurn(ctx context.Context) {
 	case t.committed > 0:
 		u.refusing = false
 		u.report(ctx, nil)
+	}
+}
+
+// nudge says that records were committed in this turn.
+func (u *pump) nudge() {
+	if u.turn.committed > 0 && u.p.cfg.OnCommit != nil {
+		u.p.cfg.OnCommit()
 	}
 }
 

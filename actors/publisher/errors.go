@@ -38,7 +38,7 @@ func (e *BatchError) Error() string {
 func (e *BatchError) Unwrap() error { return e.Err }
 
 // overloaded is a request that was withdrawn before anything was written.
-func overloaded(stream evtlog.StreamName, ctx context.Context) error {
+func overloaded(ctx context.Context, stream evtlog.StreamName) error {
 	return fmt.Errorf("publisher: append to %s: %w: nothing was written before the caller's context ended: %w", stream, evtlog.ErrOverloaded, context.Cause(ctx))
 }
 

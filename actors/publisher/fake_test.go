@@ -77,12 +77,6 @@ func (f *fakeStream) all() []evtlog.Record {
 	return slices.Clone(f.records)
 }
 
-func (f *fakeStream) set(change func()) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	change()
-}
-
 // fakeWriter executes at Flush and answers from memory.
 type fakeWriter struct {
 	f       *fakeStream

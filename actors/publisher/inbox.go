@@ -42,7 +42,7 @@ func newInbox(stream evtlog.StreamName, limit int) *inbox {
 // error and without room it does nothing: admit, then push.
 func (q *inbox) try(ctx context.Context, r *request) (admitted bool, err error) {
 	if ctx.Err() != nil {
-		return false, overloaded(q.stream, ctx)
+		return false, overloaded(ctx, q.stream)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -60,7 +60,7 @@ func (q *inbox) try(ctx context.Context, r *request) (admitted bool, err error) 
 // admit charges cost, waiting for room until ctx ends.
 func (q *inbox) admit(ctx context.Context, cost int) error {
 	if ctx.Err() != nil {
-		return overloaded(q.stream, ctx)
+		return overloaded(ctx, q.stream)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -97,7 +97,7 @@ func (q *inbox) await(ctx context.Context, cost int) error {
 	select {
 	case <-w.wake:
 	case <-ctx.Done():
-		err = overloaded(q.stream, ctx)
+		err = overloaded(ctx, q.stream)
 	}
 	q.mu.Lock()
 	if err == nil {

@@ -198,7 +198,7 @@ func (p *Publisher) leave(ctx context.Context, r *request) []Receipt {
 		return nil
 	}
 	for i := first; i < len(r.items); i++ {
-		r.items[i].err, r.items[i].settled = overloaded(p.name, ctx), true
+		r.items[i].err, r.items[i].settled = overloaded(ctx, p.name), true
 		r.open--
 	}
 	if r.open == 0 {
@@ -222,7 +222,7 @@ func (p *Publisher) receiptNow(ctx context.Context, it *item) Receipt {
 	case it.settled:
 		return Receipt{ID: it.id, Err: it.err}
 	case it.id.IsZero():
-		return Receipt{Err: overloaded(p.name, ctx)}
+		return Receipt{Err: overloaded(ctx, p.name)}
 	}
 	p.outcomes.expect(it.id)
 	p.stats.uncertain.Add(1)
