@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -13,7 +12,6 @@ import (
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/archive"
-	"github.com/evtlog/evtlog/archive/volume"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/keyspace"
 )
@@ -108,19 +106,11 @@ func (a *app) replay(ctx context.Context, stream keyspace.Stream, path string, w
 		return err
 	}
 	defer client.Close()
-	var joined archive.Archive
-	if path != "" {
-		// Opening would make a file that is not there.
-		if _, err := os.Stat(path); err != nil {
-			return fmt.Errorf("archive: %w", err)
-		}
-		store, err := volume.Open(path, volume.Options{})
-		if err != nil {
-			return err
-		}
-		defer store.Close()
-		joined = store
+	joined, shut, err := openArchive(path)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, shut()) }()
 	name := evtlog.StreamName{Queue: stream.Queue(), Name: stream.Name()}
 	reader := archive.NewReader(name, client.Log(stream), joined)
 	out := bufio.NewWriterSize(a.out, 64<<10)

@@ -54,7 +54,7 @@ func (a *app) command() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.redisURL, "redis", defaultRedisURL(), "redis://, rediss:// or unix:// URL of the server ($EVTLOG_REDIS_URL)")
 	root.AddCommand(
 		a.appendCommand(), a.replayCommand(), a.streamCommand(), a.groupCommand(),
-		a.archiveCommand(), a.raftCommand(), a.demoCommand(), a.versionCommand(), exitCodesHelp(),
+		a.archiveCommand(), a.raftCommand(), a.deadCommand(), a.demoCommand(), a.versionCommand(), exitCodesHelp(),
 	)
 	return root
 }
