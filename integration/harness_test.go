@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -22,7 +23,13 @@ import (
 	"github.com/evtlog/evtlog/runtime"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if text := os.Getenv(memberEnv); text != "" {
+		runMember(text)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const (
 	queue = "q"
