@@ -21,7 +21,7 @@ const (
 	// hot is how many records stay in Redis.
 	hot = 200
 	// killEvery is the time between two kills of the leader.
-	killEvery = 5 * time.Second
+	killEvery = 3 * time.Second
 	// patience bounds each wait for the cluster.
 	patience = 30 * time.Second
 )
