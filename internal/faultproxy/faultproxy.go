@@ -8,6 +8,7 @@ package faultproxy
 
 import (
 	"bufio"
+	"bytes"
 	"net"
 	"sync"
 	"testing"
@@ -37,9 +38,12 @@ type Proxy struct {
 	requestsLeft, repliesLeft int
 	// skip answers pass, then swallow answers vanish.
 	skip, swallow int
-	delay         time.Duration
-	silent        bool
-	refusing      bool
+	// drop picks further answers that vanish.
+	drop     func(answer []byte) bool
+	dropped  int
+	delay    time.Duration
+	silent   bool
+	refusing bool
 }
 
 // Start listens in front of target, "host:port", until the test ends.
@@ -109,6 +113,24 @@ func (p *Proxy) Swallowing() int {
 	return p.swallow
 }
 
+// Drop asks f about each answer from now on, one at a time, and drops those it
+// picks. The connection stays open. f gets the bytes of one whole answer and
+// must not keep them.
+func (p *Proxy) Drop(f func(answer []byte) bool) { p.set(func() { p.drop = f }) }
+
+// Dropped returns how many answers Drop has dropped.
+func (p *Proxy) Dropped() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.dropped
+}
+
+// IsMessage reports whether an answer is one that a subscriber gets for a
+// PUBLISH, for use with Drop.
+func IsMessage(answer []byte) bool {
+	return bytes.HasPrefix(answer, []byte("*3\r\n$7\r\nmessage\r\n"))
+}
+
 // Delay holds every answer back for d from now on.
 func (p *Proxy) Delay(d time.Duration) { p.set(func() { p.delay = d }) }
 
@@ -127,7 +149,7 @@ func (p *Proxy) Retarget(target string) { p.set(func() { p.target = target }) }
 func (p *Proxy) Heal() {
 	p.set(func() {
 		p.requestsLeft, p.repliesLeft = noLimit, noLimit
-		p.skip, p.swallow, p.delay = 0, 0, 0
+		p.skip, p.swallow, p.delay, p.drop = 0, 0, 0, nil
 		p.silent, p.refusing = false, false
 	})
 }
@@ -221,7 +243,7 @@ func (c *pipe) replies() {
 		if reply, err = readReply(in, reply[:0]); err != nil {
 			return
 		}
-		if c.p.swallows() {
+		if c.p.swallows(reply) {
 			continue
 		}
 		if !c.hold() || !c.forward(c.client, reply, &c.p.repliesLeft) {
@@ -231,9 +253,13 @@ func (c *pipe) replies() {
 }
 
 // swallows reports whether the answer that just came is to be dropped.
-func (p *Proxy) swallows() bool {
+func (p *Proxy) swallows(answer []byte) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.drop != nil && p.drop(answer) {
+		p.dropped++
+		return true
+	}
 	switch {
 	case p.swallow == 0:
 		return false

@@ -154,3 +154,32 @@ func TestRefuseAndRetarget(t *testing.T) {
 	s.send("GET", "who")
 	s.expect("$1\r\nb\r\n")
 }
+
+func TestDrop(t *testing.T) {
+	p, _ := start(t)
+	subscriber, publisher := dial(t, p), dial(t, p)
+	subscriber.send("SUBSCRIBE", "c")
+	subscriber.expect("*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n")
+	odd := false
+	p.Drop(func(answer []byte) bool {
+		if !IsMessage(answer) {
+			return false
+		}
+		odd = !odd
+		return odd
+	})
+	for _, m := range []string{"1", "2", "3", "4"} {
+		publisher.send("PUBLISH", "c", m)
+		publisher.expect(":1\r\n")
+	}
+	for _, m := range []string{"2", "4"} {
+		subscriber.expect("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n" + m + "\r\n")
+	}
+	if p.Dropped() != 2 {
+		t.Errorf("dropped %d", p.Dropped())
+	}
+	p.Heal()
+	publisher.send("PUBLISH", "c", "5")
+	publisher.expect(":1\r\n")
+	subscriber.expect("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n5\r\n")
+}
