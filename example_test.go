@@ -91,3 +91,31 @@ func ExampleUncertainError() {
 	// not written: redis is out of memory
 	// ask Resolve later for EVT0KHTOWnGLuC
 }
+
+// A handler that knows better than the back-off says so in its error.
+func ExampleRetryAfter() {
+	var notify evtlog.Handler = func(ctx context.Context, d evtlog.Delivery) error {
+		switch mail, _ := d.Get("mail"); mail {
+		case "":
+			return evtlog.Dead("the record has no mail address")
+		case "busy@example.org":
+			return evtlog.RetryAfter(time.Minute, errors.New("the mail server asks to come back later"))
+		}
+		return nil
+	}
+
+	for _, fields := range [][]evtlog.Field{{evtlog.F("mail", "busy@example.org")}, {evtlog.F("event", "scored")}} {
+		err := notify(context.Background(), evtlog.Delivery{Record: evtlog.Record{Fields: fields}})
+		var retry *evtlog.RetryError
+		var dead *evtlog.DeadError
+		switch {
+		case errors.As(err, &retry):
+			fmt.Printf("again in %s: %v\n", retry.After, err)
+		case errors.As(err, &dead):
+			fmt.Println("to the dead stream:", dead.Reason)
+		}
+	}
+	// Output:
+	// again in 1m0s: the mail server asks to come back later
+	// to the dead stream: the record has no mail address
+}

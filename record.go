@@ -128,12 +128,15 @@ type Delivery struct {
 //
 // nil acknowledges the entry. An error, or a panic, leaves it pending: it is
 // offered again after a back-off, and after the consumer's MaxDeliveries it is
-// moved to the dead stream. Deliveries are at-least-once, so a handler is
-// idempotent; Delivery.ID is the key to deduplicate on.
+// moved to the dead stream. RetryAfter is an error that names the pause before the
+// next attempt; Dead is one that moves the entry to the dead stream at once.
+// Deliveries are at-least-once, so a handler is idempotent; Delivery.ID is the key
+// to deduplicate on.
 //
 // ctx is cancelled, with a cause, when the consumer stops, when the member has
 // lost the entry to another one, or when the program cancels this delivery.
-// Unless the consumer is given more workers, one call runs at a time.
+// Unless the consumer is given more workers, one call runs at a time; with more,
+// calls run at the same time, and entries of one key one after the other.
 type Handler func(ctx context.Context, d Delivery) error
 
 // Reader reads records of one stream in mint order.

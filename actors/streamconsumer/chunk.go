@@ -109,7 +109,7 @@ func (r *runner) offerArchived(rec evtlog.Record, attempts int) outcome {
 	case outcomeBury:
 		out = r.buryArchived(rec, attempts, failure.Error())
 	case outcomeRetry:
-		r.rangeWait[singleRange(rec.ID)] = time.Now().Add(r.retryDelay(attempts))
+		r.rangeWait[singleRange(rec.ID)] = time.Now().Add(r.pauseAfter(attempts, failure))
 	case outcomeDone:
 		delete(r.before, rec.ID)
 	}

@@ -97,7 +97,7 @@ func (r *runner) bury(e *redislog.Entry, attempts int, reason string) error {
 	}
 	if err := r.store(d); err != nil {
 		r.cfg.Logger.Warn("dead letter was not stored; the entry stays pending", "entry", d.entry, "err", err)
-		r.postpone(e, attempts)
+		r.postpone(e, r.retryDelay(attempts))
 		return nil
 	}
 	if e.Raw != "" {

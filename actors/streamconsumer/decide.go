@@ -93,6 +93,7 @@ const (
 // attemptFacts is what is known after a handler has returned.
 type attemptFacts struct {
 	failed   bool // it returned an error or panicked
+	dead     bool // its error says that no attempt can help
 	owned    bool // the entry still belongs to this member
 	stopping bool
 	attempts int
@@ -105,6 +106,8 @@ func decideOutcome(f attemptFacts) outcome {
 		return outcomeLeave
 	case !f.failed:
 		return outcomeDone
+	case f.dead:
+		return outcomeBury
 	case f.stopping:
 		// The handler was told to stop, so its error says nothing of the entry.
 		return outcomeLeave

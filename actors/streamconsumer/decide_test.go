@@ -65,6 +65,9 @@ func TestDecideOutcome(t *testing.T) {
 		"failed":                           {attemptFacts{owned: true, failed: true, attempts: 1, max: 3}, outcomeRetry},
 		"failed while stopping":            {attemptFacts{owned: true, failed: true, stopping: true, attempts: 3, max: 3}, outcomeLeave},
 		"failed, but lost meanwhile":       {attemptFacts{failed: true, attempts: 3, max: 3}, outcomeLeave},
+		"dead at the first attempt":        {attemptFacts{owned: true, failed: true, dead: true, attempts: 1, max: -1}, outcomeBury},
+		"dead while stopping":              {attemptFacts{owned: true, failed: true, dead: true, stopping: true, attempts: 1, max: 3}, outcomeBury},
+		"dead, and a peer has it":          {attemptFacts{failed: true, dead: true, attempts: 1, max: 3}, outcomeLeave},
 		"failed at the last attempt":       {attemptFacts{owned: true, failed: true, attempts: 3, max: 3}, outcomeBury},
 		"failed often, never to be buried": {attemptFacts{owned: true, failed: true, attempts: 300, max: -1}, outcomeRetry},
 	} {

@@ -67,7 +67,7 @@ func (r *runner) offer(e *redislog.Entry, attempts int) error {
 		}
 		r.acks.owed = append(r.acks.owed, e.ID)
 	case outcomeRetry:
-		r.postpone(e, attempts)
+		r.postpone(e, r.pauseAfter(attempts, err))
 	case outcomeBury:
 		return r.bury(e, attempts, err.Error())
 	}
@@ -88,7 +88,7 @@ func (r *runner) attempt(rec evtlog.Record, attempts int, leased bool) (outcome,
 	err := r.call(ctx, evtlog.Delivery{Record: rec, Stream: r.stream, Group: r.cfg.Group, Attempts: attempts})
 	owned := r.hand.end()
 	out := decideOutcome(attemptFacts{
-		failed: err != nil, owned: owned, stopping: r.stopping(),
+		failed: err != nil, dead: isDead(err), owned: owned, stopping: r.stopping(),
 		attempts: attempts, max: r.cfg.MaxDeliveries,
 	})
 	if err != nil && out != outcomeLeave {
@@ -112,10 +112,10 @@ func (r *runner) call(ctx context.Context, d evtlog.Delivery) (err error) {
 	return r.cfg.Handler(ctx, d)
 }
 
-// postpone schedules an entry for its next attempt.
-func (r *runner) postpone(e *redislog.Entry, attempts int) {
+// postpone schedules an entry for its next attempt, after a pause.
+func (r *runner) postpone(e *redislog.Entry, pause time.Duration) {
 	now := time.Now()
-	due := now.Add(r.retryDelay(attempts))
+	due := now.Add(pause)
 	if e.Raw != "" {
 		r.redrain = due // it has no id to be remembered by
 		return
@@ -127,6 +127,14 @@ func (r *runner) postpone(e *redislog.Entry, attempts int) {
 func (r *runner) retryDelay(attempts int) time.Duration {
 	backoff := supervise.Backoff{Min: r.cfg.RetryMin, Max: r.cfg.RetryMax}
 	return backoff.Delay(max(attempts-1, 0), r.ports.rnd())
+}
+
+// pauseAfter returns the pause after an attempt that failed with err.
+func (r *runner) pauseAfter(attempts int, err error) time.Duration {
+	if pause, ok := askedPause(err); ok {
+		return pause
+	}
+	return r.retryDelay(attempts)
 }
 
 // reasonBefore says why an entry is given up without another attempt.
