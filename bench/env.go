@@ -1,32 +1,35 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/internal/devredis"
 	"github.com/evtlog/evtlog/redislog"
 )
 
-// env is the server and the directory that the rows work with.
+// env is the server and the directory that the tests work with.
 type env struct {
-	quick bool
-	dir   string
-	port  string
-	cmd   *exec.Cmd
+	options
+	progress io.Writer
+	dir      string
+	port     string
+	redis    *exec.Cmd
+	// peers builds the peers at its first call.
+	peers func() (string, error)
 	runs  int
 }
 
-func newEnv(quick bool) (*env, error) {
+func newEnv(ctx context.Context, o options, progress io.Writer) (*env, error) {
 	for _, tool := range []string{"redis-server", "redis-benchmark", "redis-cli"} {
 		if _, err := exec.LookPath(tool); err != nil {
 			return nil, fmt.Errorf("%s is not on PATH: install Debian's redis-server and redis-tools: %w", tool, err)
@@ -36,7 +39,7 @@ func newEnv(quick bool) (*env, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &env{quick: quick, dir: dir}
+	e := &env{options: o, progress: progress, dir: dir, peers: peersOnce(ctx, dir)}
 	if err := e.startRedis(); err != nil {
 		_ = os.RemoveAll(dir)
 		return nil, err
@@ -45,22 +48,22 @@ func newEnv(quick bool) (*env, error) {
 }
 
 func (e *env) startRedis() error {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, err := freeAddr()
 	if err != nil {
 		return err
 	}
-	_, e.port, err = net.SplitHostPort(l.Addr().String())
+	_, e.port, err = net.SplitHostPort(addr)
 	if err != nil {
 		return err
 	}
-	_ = l.Close()
-	e.cmd = exec.Command("redis-server", "--port", e.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", e.dir)
-	e.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := e.cmd.Start(); err != nil {
+	e.redis = exec.Command("redis-server", "--port", e.port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no",
+		"--dir", e.dir, "--maxclients", "40000")
+	e.redis.SysProcAttr = devredis.DiesWithParent()
+	if err := e.redis.Start(); err != nil {
 		return err
 	}
 	for range 500 {
-		if conn, err := net.Dial("tcp", "127.0.0.1:"+e.port); err == nil {
+		if conn, err := net.Dial("tcp", addr); err == nil {
 			return conn.Close()
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -69,35 +72,89 @@ func (e *env) startRedis() error {
 	return fmt.Errorf("redis-server on port %s did not come up", e.port)
 }
 
+// freeAddr returns a loopback address that nobody listens on at the moment.
+func freeAddr() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	defer l.Close()
+	return l.Addr().String(), nil
+}
+
 func (e *env) close() {
-	_ = e.cmd.Process.Kill()
-	_ = e.cmd.Wait()
+	_ = e.redis.Process.Kill()
+	_ = e.redis.Wait()
 	_ = os.RemoveAll(e.dir)
 }
 
-func (e *env) redis() redislog.Config {
+func (e *env) redisConfig() redislog.Config {
 	return redislog.Config{URL: "redis://127.0.0.1:" + e.port + "/0", ClientName: "evtlog-bench"}
 }
 
-// fresh empties the server and returns a name that was not used before.
-func (e *env) fresh() (string, error) {
-	e.runs++
-	out, err := exec.Command("redis-cli", "-p", e.port, "FLUSHALL").CombinedOutput()
+// cli runs one command with redis-cli and returns what it prints.
+func (e *env) cli(ctx context.Context, words ...string) (string, error) {
+	out, err := exec.CommandContext(ctx, "redis-cli", append([]string{"-p", e.port}, words...)...).CombinedOutput()
 	if err != nil {
-		return "", fmt.Errorf("flush: %w: %s", err, out)
+		return "", fmt.Errorf("%s: %w: %s", words[0], err, out)
 	}
-	return "s" + strconv.Itoa(e.runs), nil
+	return strings.TrimSpace(string(out)), nil
+}
+
+// info returns one number of INFO.
+func (e *env) info(ctx context.Context, section, name string) (float64, error) {
+	out, err := e.cli(ctx, "INFO", section)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(out) {
+		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
+			return strconv.ParseFloat(v, 64)
+		}
+	}
+	return 0, fmt.Errorf("INFO %s has no %s", section, name)
+}
+
+// fresh empties the server and returns a name that was not used before.
+func (e *env) fresh(ctx context.Context) (string, error) {
+	_, err := e.cli(ctx, "FLUSHALL")
+	return e.unused("s"), err
+}
+
+// unused returns a name that was not used before.
+func (e *env) unused(prefix string) string {
+	e.runs++
+	return prefix + strconv.Itoa(e.runs)
+}
+
+// directory makes a directory that was not there before.
+func (e *env) directory(prefix string) (string, error) {
+	dir := e.path(e.unused(prefix))
+	return dir, os.Mkdir(dir, 0o700)
 }
 
 func (e *env) path(name string) string { return filepath.Join(e.dir, name) }
 
-// scale picks the number of records: a quick run has a quarter.
+// scale picks the number of records: a quick run has an eighth.
 func (e *env) scale(records int) int {
 	if e.quick {
-		return records / 4
+		return max(1, records/8)
 	}
 	return records
 }
+
+// pick returns the value for a full or for a quick run.
+func (e *env) pick(full, quick int) int {
+	if e.quick {
+		return quick
+	}
+	return full
+}
+
+const queue = "bench"
+
+// key is the Redis key of a stream of the queue.
+func key(stream string) string { return "emq:{" + queue + "}:stream:" + stream }
 
 // fields is the record of all rows: with the id field about 120 bytes.
 var fields = []evtlog.Field{
@@ -116,22 +173,17 @@ func xadd(key string) []string {
 	return words
 }
 
-// benchmark runs redis-benchmark and returns requests per second.
-func (e *env) benchmark(ctx context.Context, n, clients, pipeline int, words ...string) (float64, error) {
-	args := append([]string{
-		"-p", e.port, "-n", strconv.Itoa(n), "-c", strconv.Itoa(clients), "-P", strconv.Itoa(pipeline), "--csv",
-	}, words...)
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, "redis-benchmark", args...)
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
+// fill appends n records to a fresh stream through redis-benchmark.
+func (e *env) fill(ctx context.Context, n int) (string, error) {
+	name, err := e.fresh(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("redis-benchmark: %w: %s", err, stderr.String())
+		return "", err
 	}
-	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
-	columns := strings.Split(lines[len(lines)-1], `","`)
-	if len(columns) < 2 {
-		return 0, fmt.Errorf("redis-benchmark: cannot read %q", out)
-	}
-	return strconv.ParseFloat(strings.Trim(columns[1], `"`), 64)
+	return name, e.fillStream(ctx, name, n)
+}
+
+// fillStream appends n records, rounded up to hundreds, to a stream.
+func (e *env) fillStream(ctx context.Context, name string, n int) error {
+	_, err := e.benchmark(ctx, n, 1, min(100, n), xadd(key(name))...)
+	return err
 }

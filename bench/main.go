@@ -1,26 +1,28 @@
-// Command bench measures the product beside the limit of each kind of work, in
-// one run on one machine, and prints ratios. Absolute figures move by a factor
-// of two from hour to hour on a shared machine; ratios of two runs back to back
-// do not.
+// Command bench measures the product beside the limit of each kind of work and
+// beside its peers, in one run on one machine, and prints ratios. Absolute
+// figures move by a factor of two from hour to hour on a shared machine; ratios
+// of two measurements back to back do so much less.
 //
-//	go run ./bench [-quick] [-only NAME] [-o table|json]
+//	go run ./bench [-quick] [-only NAME,…] [-o table|json|svg] [-record FILE]
+//	go run ./bench -growth [-large]   # how cost grows with size
+//	go run ./bench -from FILE -o svg  # show what was recorded
 //
-// It starts its own redis-server and works in a temporary directory. It needs
-// redis-server and redis-benchmark on PATH.
+// It starts its own redis-server, builds the peers in bench/peers, and works in
+// a temporary directory. It needs redis-server, redis-cli and redis-benchmark on
+// PATH, and for the first build of the peers the Go module proxy.
 package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"runtime/pprof"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 )
 
@@ -34,114 +36,175 @@ func main() {
 	}
 }
 
-// Row is one line of the comparison.
-type Row struct {
-	Name string `json:"name"`
-	// Against says what the limit is.
-	Against string `json:"against"`
-	// Product and Limit are records per second, medians of the rounds.
-	Product float64 `json:"product_per_second"`
-	Limit   float64 `json:"limit_per_second"`
-	// Ratio is the median of the rounds' own ratios.
-	Ratio  float64 `json:"ratio"`
-	Target float64 `json:"target"`
-	OK     bool    `json:"ok"`
-	// P50 and P99 are latencies of single calls in microseconds, 0 where a row
-	// has none.
-	P50 float64 `json:"p50_us,omitempty"`
-	P99 float64 `json:"p99_us,omitempty"`
-	// Allocs and Bytes are per record, of the whole process.
-	Allocs float64 `json:"allocs_per_record"`
-	Bytes  float64 `json:"bytes_per_record"`
+// options are the command line.
+type options struct {
+	quick, growth, large bool
+	only, format         string
+	record, from         string
+	profile              string
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.BoolVar(&o.quick, "quick", false, "fewer records; the whole run ends in about a minute and a half")
+	flags.BoolVar(&o.growth, "growth", false, "measure how cost grows with size instead of the targets")
+	flags.BoolVar(&o.large, "large", false, "with -growth: the largest sizes too; takes minutes and gigabytes")
+	flags.StringVar(&o.only, "only", "", "run only the rows of these names, separated by commas")
+	flags.StringVar(&o.format, "o", "table", "output format: table|json|svg")
+	flags.StringVar(&o.record, "record", "", "also write the report, with machine and versions, to this JSON file")
+	flags.StringVar(&o.from, "from", "", "measure nothing; show the report in this JSON file")
+	flags.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the product's process to this file")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if !slices.Contains([]string{"table", "json", "svg"}, o.format) {
+		return o, fmt.Errorf("output format %q is unknown; use table, json or svg", o.format)
+	}
+	return o, nil
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {
-	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	quick := flags.Bool("quick", false, "fewer records; the whole run ends in about a minute")
-	only := flags.String("only", "", "run only the row of this name")
-	format := flags.String("o", "table", "output format: table|json")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	if *format != "table" && *format != "json" {
-		return fmt.Errorf("output format %q is unknown; use table or json", *format)
-	}
-	tests := rows()
-	if *only != "" {
-		tests = slices.DeleteFunc(tests, func(t test) bool { return t.name != *only })
-		if len(tests) == 0 {
-			return fmt.Errorf("there is no row %q; the rows are %s", *only, strings.Join(names(rows()), ", "))
+	if len(args) > 0 {
+		if verb, ok := verbs()[args[0]]; ok {
+			return verb(ctx, args[1:], out)
 		}
 	}
-	env, err := newEnv(*quick)
+	o, err := parse(args)
 	if err != nil {
 		return err
 	}
-	defer env.close()
-	var results []Row
+	if o.from != "" {
+		report, err := readReport(o.from)
+		if err != nil {
+			return err
+		}
+		return show(out, o.format, report)
+	}
+	report, err := profiled(o.profile, func() (Report, error) { return measureAll(ctx, o, progress) })
+	if err != nil {
+		return err
+	}
+	if o.record != "" {
+		if err := writeReport(o.record, report); err != nil {
+			return err
+		}
+	}
+	return errors.Join(show(out, o.format, report), report.failure())
+}
+
+// profiled runs f under the profiler, when a file is given.
+func profiled(path string, f func() (Report, error)) (Report, error) {
+	if path == "" {
+		return f()
+	}
+	file, err := os.Create(path)
+	if err != nil {
+		return Report{}, err
+	}
+	defer file.Close()
+	if err := pprof.StartCPUProfile(file); err != nil {
+		return Report{}, err
+	}
+	defer pprof.StopCPUProfile()
+	return f()
+}
+
+// measureAll runs the chosen tests. A test that fails gives rows with an error,
+// and the others still run.
+func measureAll(ctx context.Context, o options, progress io.Writer) (Report, error) {
+	tests, err := choose(catalogue(o), o.only)
+	if err != nil {
+		return Report{}, err
+	}
+	e, err := newEnv(ctx, o, progress)
+	if err != nil {
+		return Report{}, err
+	}
+	defer e.close()
+	report := Report{Host: describeHost(ctx, e)}
 	for _, t := range tests {
 		start := time.Now()
-		row, err := measure(ctx, env, t)
+		rows, err := t.run(ctx, e)
+		if ctx.Err() != nil {
+			return report, ctx.Err()
+		}
 		if err != nil {
-			return fmt.Errorf("%s: %w", t.name, err)
+			rows = t.failed(err)
 		}
-		fmt.Fprintf(progress, "%s done in %s\n", t.name, time.Since(start).Round(100*time.Millisecond))
-		results = append(results, row)
+		for _, r := range rows {
+			if o.only == "" || chosen(t, r.Name, o.only) {
+				report.Rows = append(report.Rows, r)
+			}
+		}
+		fmt.Fprintf(progress, "%-22s %6s  %s\n", t.names[0], time.Since(start).Round(100*time.Millisecond), summary(rows))
 	}
-	return show(out, *format, results)
+	report.Host.LoadAfter = load()
+	return report, nil
 }
 
-func names(tests []test) (out []string) {
-	for _, t := range tests {
-		out = append(out, t.name)
-	}
-	return out
-}
-
-// rounds is how often product and limit are measured, in turn.
-const rounds = 3
-
-// measure runs one row: in each round the limit and the product back to back.
-func measure(ctx context.Context, env *env, t test) (Row, error) {
-	row := Row{Name: t.name, Against: t.against, Target: t.target}
-	var products, limits, ratios []float64
-	for range rounds {
-		if err := ctx.Err(); err != nil {
-			return row, err
-		}
-		limit, err := t.limit(ctx, env)
-		if err != nil {
-			return row, errors.Join(errors.New("limit"), err)
-		}
-		s, err := t.product(ctx, env)
-		if err != nil {
-			return row, errors.Join(errors.New("product"), err)
-		}
-		products, limits, ratios = append(products, s.perSecond()), append(limits, limit), append(ratios, s.perSecond()/limit)
-		row.P50, row.P99 = s.percentile(50), s.percentile(99)
-		row.Allocs, row.Bytes = float64(s.allocs)/float64(s.records), float64(s.bytes)/float64(s.records)
-	}
-	row.Product, row.Limit, row.Ratio = median(products), median(limits), median(ratios)
-	row.OK = row.Ratio >= row.Target
-	return row, nil
-}
-
-func median(v []float64) float64 {
-	v = slices.Sorted(slices.Values(v))
-	return v[len(v)/2]
-}
-
-func show(out io.Writer, format string, rows []Row) error {
-	if format == "json" {
-		enc := json.NewEncoder(out)
-		enc.SetIndent("", "  ")
-		return enc.Encode(rows)
-	}
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "NAME\tPRODUCT/s\tLIMIT/s\tRATIO\tTARGET\tOK\tP50 µs\tP99 µs\tALLOCS\tBYTES\tAGAINST")
+// summary is the progress of one test in a few words.
+func summary(rows []Row) string {
+	var words []string
 	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%.0f\t%.0f\t%.2f\t%.2f\t%v\t%.0f\t%.0f\t%.1f\t%.0f\t%s\n",
-			r.Name, r.Product, r.Limit, r.Ratio, r.Target, r.OK, r.P50, r.P99, r.Allocs, r.Bytes, r.Against)
+		words = append(words, r.verdict())
 	}
-	return w.Flush()
+	return strings.Join(words, "; ")
+}
+
+// test measures one row, or several that come out of one measurement.
+type test struct {
+	names []string
+	// group names the test in -only beside its rows.
+	group string
+	run   func(ctx context.Context, e *env) ([]Row, error)
+}
+
+// failed gives a row for each name, which says why it could not be measured.
+func (t test) failed(err error) (rows []Row) {
+	for _, name := range t.names {
+		rows = append(rows, Row{Name: name, Error: err.Error()})
+	}
+	return rows
+}
+
+func catalogue(o options) []test {
+	if o.growth {
+		return growthTests()
+	}
+	return slices.Concat(appendTests(), consumeTests(), foldTests(), readTests(), clusterTests(), smallTests())
+}
+
+// choose returns the tests that have a row of one of the names.
+func choose(tests []test, only string) ([]test, error) {
+	if only == "" {
+		return tests, nil
+	}
+	var known, missing []string
+	var out []test
+	for _, t := range tests {
+		known = append(known, t.names...)
+		if slices.ContainsFunc(t.names, func(name string) bool { return chosen(t, name, only) }) {
+			out = append(out, t)
+		}
+	}
+	for name := range strings.SplitSeq(only, ",") {
+		if !slices.Contains(known, name) && !slices.ContainsFunc(tests, func(t test) bool { return t.group == name }) {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("there is no row %s; the rows are %s", strings.Join(missing, ", "), strings.Join(known, ", "))
+	}
+	return out, nil
+}
+
+// chosen reports whether a row of a test is among the names asked for.
+func chosen(t test, row, only string) bool {
+	for name := range strings.SplitSeq(only, ",") {
+		if name == row || t.group != "" && name == t.group {
+			return true
+		}
+	}
+	return false
 }

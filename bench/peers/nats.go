@@ -136,6 +136,9 @@ func (e *embedded) makeStream(ctx context.Context, replicas int) error {
 	return nil
 }
 
+// stall is how long a publication may wait for one of those before it.
+const stall = 30 * time.Second
+
 // window is how many publications may be on their way at a time.
 const window = 4096
 
@@ -194,7 +197,7 @@ func jetstreamAsync(ctx context.Context, j job) (Result, error) {
 
 func (e *embedded) publishAll(ctx context.Context, records int) error {
 	for range records {
-		if _, err := e.js.PublishAsync(subject, payload); err != nil {
+		if _, err := e.js.PublishAsync(subject, payload, jetstream.WithStallWait(stall)); err != nil {
 			return err
 		}
 	}
