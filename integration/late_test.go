@@ -222,7 +222,7 @@ func (d *drill) killSome(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(time.Duration(200+d.rnd.IntN(1000)) * time.Millisecond):
+		case <-time.After(time.Duration(300+d.rnd.IntN(1500)) * time.Millisecond):
 		}
 		for i := range d.members {
 			d.revive(i)
