@@ -80,7 +80,7 @@ func readGroupLimit(n int) measurement {
 // counts from the start of the runtime until everything is acknowledged.
 func consumes(n, members int) measurement {
 	return func(ctx context.Context, e *env) (sample, error) {
-		records := (e.scale(n) + 99) / 100 * 100
+		records := e.scale(n)
 		name, err := e.fill(ctx, records)
 		if err != nil {
 			return sample{}, err

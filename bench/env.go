@@ -172,18 +172,3 @@ func xadd(key string) []string {
 	}
 	return words
 }
-
-// fill appends n records to a fresh stream through redis-benchmark.
-func (e *env) fill(ctx context.Context, n int) (string, error) {
-	name, err := e.fresh(ctx)
-	if err != nil {
-		return "", err
-	}
-	return name, e.fillStream(ctx, name, n)
-}
-
-// fillStream appends n records, rounded up to hundreds, to a stream.
-func (e *env) fillStream(ctx context.Context, name string, n int) error {
-	_, err := e.benchmark(ctx, n, 1, min(100, n), xadd(key(name))...)
-	return err
-}

@@ -95,7 +95,6 @@ func foldsReplicated(c *cluster) measurement {
 
 // foldsAll lets the archiver fold a stream that is there already.
 func (e *env) foldsAll(ctx context.Context, records int, arch archive.Archive) (sample, error) {
-	records = (records + 99) / 100 * 100
 	name, err := e.fill(ctx, records)
 	if err != nil {
 		return sample{}, err

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"crypto/rand"
-	"encoding/base64"
 	"fmt"
 	"log/slog"
 	"os"
@@ -217,7 +216,7 @@ func foldMissed(ctx context.Context, arch archive.Archive, stream evtlog.StreamN
 	for n := range commits {
 		records := recordsFrom(have+1+n*each, each)
 		for i := range records {
-			// Random text: what travels may be compressed.
+			// What travels may be compressed.
 			records[i].Fields = []evtlog.Field{fields[0], evtlog.F("payload", randomText())}
 		}
 		b, err := volume.EncodeCommit(nil, stream, prev, records)
@@ -234,11 +233,11 @@ func foldMissed(ctx context.Context, arch archive.Archive, stream evtlog.StreamN
 	return bytes, nil
 }
 
-// randomText is as long as the values of the record of all rows.
+// randomText cannot be compressed.
 func randomText() string {
-	var b [45]byte
+	var b [60]byte
 	_, _ = rand.Read(b[:])
-	return base64.StdEncoding.EncodeToString(b[:])
+	return string(b[:])
 }
 
 // comeBack starts a node again and returns how many bytes it was sent until it

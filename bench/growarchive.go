@@ -84,6 +84,13 @@ func growOnce(ctx context.Context, e *env, store *volume.Store, stream evtlog.St
 		return fold, window, err
 	}
 	fold.X, fold.Memory = float64(size), float64(info.Size())/float64(size)
+	// Every page is touched once before: what is read the first time after it was
+	// written costs a page fault, at any size.
+	for _, err := range store.Read(ctx, stream, archive.Range{}) {
+		if err != nil {
+			return fold, window, err
+		}
+	}
 	at := 0
 	s, err = e.called(grownWindows, 1, func() error {
 		// A step that is coprime to the size goes over all of it.

@@ -44,9 +44,10 @@ type options struct {
 	profile              string
 }
 
-func parse(args []string) (options, error) {
+func parse(args []string, usage io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.SetOutput(usage)
 	flags.BoolVar(&o.quick, "quick", false, "fewer records; the whole run ends in about a minute and a half")
 	flags.BoolVar(&o.growth, "growth", false, "measure how cost grows with size instead of the targets")
 	flags.BoolVar(&o.large, "large", false, "with -growth: the largest sizes too; takes minutes and gigabytes")
@@ -70,8 +71,11 @@ func run(ctx context.Context, args []string, out, progress io.Writer) error {
 			return verb(ctx, args[1:], out)
 		}
 	}
-	o, err := parse(args)
-	if err != nil {
+	o, err := parse(args, progress)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return nil
+	case err != nil:
 		return err
 	}
 	if o.from != "" {
