@@ -109,17 +109,11 @@ func (e *env) onStream(ctx context.Context, f func(log *runtime.Log) (sample, er
 	if err != nil {
 		return sample{}, err
 	}
-	rt, err := runtime.Start(ctx, runtime.Config{
-		Redis: e.redisConfig(), Streams: []runtime.Stream{{Queue: queue, Name: name}},
-	})
+	rt, log, err := e.start(ctx, runtime.Config{Streams: []runtime.Stream{{Queue: queue, Name: name}}})
 	if err != nil {
 		return sample{}, err
 	}
-	defer rt.Stop(context.WithoutCancel(ctx))
-	log, err := rt.Stream(queue, name)
-	if err != nil {
-		return sample{}, err
-	}
+	defer e.stop(ctx, rt)
 	s, err := f(log)
 	if err != nil {
 		return s, err

@@ -148,8 +148,8 @@ func endToEnd(n int) measurement {
 			return sample{}, err
 		}
 		handled := make(chan time.Time, 1)
-		rt, err := runtime.Start(ctx, runtime.Config{
-			Redis: e.redisConfig(), Streams: []runtime.Stream{{Queue: queue, Name: name}},
+		rt, log, err := e.start(ctx, runtime.Config{
+			Streams: []runtime.Stream{{Queue: queue, Name: name}},
 			Consumers: []runtime.Consumer{{
 				Queue: queue, Stream: name, Group: "g", Name: "c", Start: streamconsumer.FromHead,
 				Handler: func(context.Context, evtlog.Delivery) error {
@@ -161,11 +161,7 @@ func endToEnd(n int) measurement {
 		if err != nil {
 			return sample{}, err
 		}
-		defer rt.Stop(context.WithoutCancel(ctx))
-		log, err := rt.Stream(queue, name)
-		if err != nil {
-			return sample{}, err
-		}
+		defer e.stop(ctx, rt)
 		latencies := make([]time.Duration, e.scale(n))
 		s, err := e.timed(len(latencies), func() error {
 			for i := range latencies {

@@ -101,20 +101,6 @@ func (e *env) cli(ctx context.Context, words ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// info returns one number of INFO.
-func (e *env) info(ctx context.Context, section, name string) (float64, error) {
-	out, err := e.cli(ctx, "INFO", section)
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(out) {
-		if v, ok := strings.CutPrefix(strings.TrimSpace(line), name+":"); ok {
-			return strconv.ParseFloat(v, 64)
-		}
-	}
-	return 0, fmt.Errorf("INFO %s has no %s", section, name)
-}
-
 // fresh empties the server and returns a name that was not used before.
 func (e *env) fresh(ctx context.Context) (string, error) {
 	_, err := e.cli(ctx, "FLUSHALL")

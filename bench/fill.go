@@ -19,15 +19,11 @@ func (e *env) fill(ctx context.Context, n int) (string, error) {
 }
 
 func (e *env) fillStream(ctx context.Context, name string, n int) error {
-	rt, err := runtime.Start(ctx, runtime.Config{Redis: e.redisConfig(), Streams: []runtime.Stream{{Queue: queue, Name: name}}})
+	rt, log, err := e.start(ctx, runtime.Config{Streams: []runtime.Stream{{Queue: queue, Name: name}}})
 	if err != nil {
 		return err
 	}
-	defer rt.Stop(context.WithoutCancel(ctx))
-	log, err := rt.Stream(queue, name)
-	if err != nil {
-		return err
-	}
+	defer e.stop(ctx, rt)
 	batch := make([][]evtlog.Field, 10*perBatch)
 	for i := range batch {
 		batch[i] = fields
@@ -40,4 +36,27 @@ func (e *env) fillStream(ctx context.Context, name string, n int) error {
 		left -= size
 	}
 	return nil
+}
+
+// start starts a runtime on the server and returns it with its first stream.
+func (e *env) start(ctx context.Context, cfg runtime.Config) (*runtime.Runtime, *runtime.Log, error) {
+	cfg.Redis = e.redisConfig()
+	rt, err := runtime.Start(ctx, cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := rt.Stream(queue, cfg.Streams[0].Name)
+	if err != nil {
+		e.stop(ctx, rt)
+		return nil, nil, err
+	}
+	return rt, log, nil
+}
+
+// stop ends a runtime behind a measurement. What goes wrong then is told, but
+// does not undo what was measured.
+func (e *env) stop(ctx context.Context, rt *runtime.Runtime) {
+	if err := rt.Stop(context.WithoutCancel(ctx)); err != nil {
+		fmt.Fprintln(e.progress, "stop:", err)
+	}
 }

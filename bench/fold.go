@@ -101,17 +101,13 @@ func (e *env) foldsAll(ctx context.Context, records int, arch archive.Archive) (
 	}
 	stream := evtlog.StreamName{Queue: queue, Name: name}
 	s, err := e.timed(records, func() error {
-		rt, err := runtime.Start(ctx, runtime.Config{Redis: e.redisConfig(), Streams: []runtime.Stream{
+		rt, log, err := e.start(ctx, runtime.Config{Streams: []runtime.Stream{
 			{Queue: queue, Name: name, Durability: runtime.Commit, Archive: arch},
 		}})
 		if err != nil {
 			return err
 		}
-		defer rt.Stop(context.WithoutCancel(ctx))
-		log, err := rt.Stream(queue, name)
-		if err != nil {
-			return err
-		}
+		defer e.stop(ctx, rt)
 		return log.Sweep(ctx)
 	})
 	if err != nil {
@@ -144,8 +140,7 @@ func foldsSingle(c *cluster) measurement {
 			return s, err
 		}
 		folded := make(chan foldedAt, 1024)
-		rt, err := runtime.Start(ctx, runtime.Config{
-			Redis:   e.redisConfig(),
+		rt, log, err := e.start(ctx, runtime.Config{
 			Streams: []runtime.Stream{{Queue: queue, Name: name, Durability: runtime.Commit, Archive: arch}},
 			Observer: func(ev evtlog.Event) {
 				if f, ok := ev.(evtlog.Folded); ok {
@@ -156,11 +151,7 @@ func foldsSingle(c *cluster) measurement {
 		if err != nil {
 			return s, err
 		}
-		defer rt.Stop(context.WithoutCancel(ctx))
-		log, err := rt.Stream(queue, name)
-		if err != nil {
-			return s, err
-		}
+		defer e.stop(ctx, rt)
 		return e.foldLone(ctx, log, e.scale(foldedSingle), folded)
 	}
 }

@@ -172,7 +172,7 @@ func (e *env) appendTo(ctx context.Context, names []string, callers int, record 
 	if err != nil {
 		return Point{}, err
 	}
-	defer rt.Stop(context.WithoutCancel(ctx))
+	defer e.stop(ctx, rt)
 	logs := make([]*runtime.Log, len(names))
 	for i, name := range names {
 		if logs[i], err = rt.Stream(queue, name); err != nil {

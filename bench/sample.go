@@ -17,16 +17,12 @@ type sample struct {
 	// client is the CPU time of the process that did the work, server that of the
 	// redis-server meanwhile.
 	client, server time.Duration
-	// value is what a row compares when that is none of the above.
-	value float64
-	note  string
+	note           string
 }
 
 func (s sample) perSecond() float64 { return ratio(float64(s.records), s.took.Seconds()) }
 
 func (s sample) median() float64 { return s.p50 }
-
-func (s sample) measured() float64 { return s.value }
 
 func (s sample) allocsPerRecord() float64 { return s.per(float64(s.allocs)) }
 

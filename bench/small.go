@@ -77,18 +77,18 @@ func idleTest(ctx context.Context, e *env) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg := runtime.Config{Redis: e.redisConfig(), Streams: []runtime.Stream{{Queue: queue, Name: name}}}
+	cfg := runtime.Config{Streams: []runtime.Stream{{Queue: queue, Name: name}}}
 	for i := range idleConsumers {
 		cfg.Consumers = append(cfg.Consumers, runtime.Consumer{
 			Queue: queue, Stream: name, Group: "g" + strconv.Itoa(i), Name: "c", Start: streamconsumer.FromHead,
 			Handler: func(context.Context, evtlog.Delivery) error { return nil },
 		})
 	}
-	rt, err := runtime.Start(ctx, cfg)
+	rt, _, err := e.start(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer rt.Stop(context.WithoutCancel(ctx))
+	defer e.stop(ctx, rt)
 	d := idleFor
 	if e.quick {
 		d = 3 * time.Second
@@ -113,13 +113,9 @@ func memoryTest(ctx context.Context, e *env) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	rt, err := runtime.Start(ctx, runtime.Config{Redis: e.redisConfig(), Streams: []runtime.Stream{{Queue: queue, Name: name}}})
+	rt, log, err := e.start(ctx, runtime.Config{Streams: []runtime.Stream{{Queue: queue, Name: name}}})
 	if err != nil {
 		return nil, err
-	}
-	log, err := rt.Stream(queue, name)
-	if err != nil {
-		return nil, errors.Join(err, rt.Stop(ctx))
 	}
 	callers := e.pick(stalledCallers, 200_000)
 	if err := e.redis.Process.Signal(syscall.SIGSTOP); err != nil {
