@@ -44,7 +44,8 @@ type Update struct {
 // *archive.GapError: records that left the stream and are in no archive this
 // runtime knows. The sequence ends when ctx does, without an error, or after a
 // *keyspace.NameError. Streams that are declared in the configuration are read
-// with their archive, others from the live stream alone.
+// with their archive, streams that are only consumed here with the archive of
+// such a consumer, others from the live stream alone.
 func (rt *Runtime) Follow(ctx context.Context, queue, stream string, after evtid.ID) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		key, err := keyspace.NewStream(queue, stream)
@@ -63,8 +64,8 @@ func (rt *Runtime) Follow(ctx context.Context, queue, stream string, after evtid
 	}
 }
 
-// reader returns the merged reader of a declared stream, or one of the live
-// stream. live is set when there is no archive: then only the stream itself can
+// reader returns the merged reader of a declared stream, one with the archive of
+// a consumer, or one of the live stream. live is set when there is no archive: then only the stream itself can
 // tell whether what follows a cursor has been trimmed.
 func (rt *Runtime) reader(key keyspace.Stream) (r evtlog.Reader, live *redislog.Log) {
 	if l, ok := rt.logs[nameOf(key)]; ok {
@@ -74,6 +75,11 @@ func (rt *Runtime) reader(key keyspace.Stream) (r evtlog.Reader, live *redislog.
 		return l.reader, live
 	}
 	live = rt.client.Log(key)
+	for _, m := range rt.consumers {
+		if m.plan.key == key && m.plan.Archive != nil {
+			return archive.NewReader(nameOf(key), live, m.plan.Archive), nil
+		}
+	}
 	return archive.NewReader(nameOf(key), live, nil), live
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/actors/streamconsumer"
 	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/archive/archivetest"
 	"github.com/evtlog/evtlog/evtid"
@@ -195,5 +196,51 @@ func TestFollowOverAnOutage(t *testing.T) {
 		if outages > 0 && next == 2 {
 			break
 		}
+	}
+}
+
+// TestFollowWithAConsumersArchive follows a stream that another process writes:
+// the archive is the one that a consumer here was given for it.
+func TestFollowWithAConsumersArchive(t *testing.T) {
+	srv := redistest.Start(t)
+	arch := archivetest.NewMemory()
+	writer := start(t, runtime.Config{
+		Redis: redislog.Config{URL: srv.URL()},
+		Streams: []runtime.Stream{{
+			Queue: "q", Name: "s", Retention: evtlog.KeepLast(2), Durability: runtime.Commit, Archive: arch,
+		}},
+	})
+	ctx := bounded(t)
+	log, err := writer.Stream("q", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 10 {
+		if _, err := log.Append(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := log.Sweep(ctx); err != nil {
+		t.Fatal(err)
+	}
+	reader := start(t, runtime.Config{
+		Redis: redislog.Config{URL: srv.URL()}, Node: 1,
+		Consumers: []runtime.Consumer{{
+			Queue: "q", Stream: "s", Group: "g", Name: "m", Start: streamconsumer.FromNew, Archive: arch,
+			Handler: func(context.Context, evtlog.Delivery) error { return nil },
+		}},
+	})
+	seen := 0
+	for u, err := range reader.Follow(ctx, "q", "s", evtid.ID{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.CaughtUp {
+			break
+		}
+		seen++
+	}
+	if seen != 10 {
+		t.Errorf("%d of 10 records were followed", seen)
 	}
 }
