@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/actors/publisher"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/keyspace"
 	"github.com/evtlog/evtlog/runtime"
@@ -45,6 +46,9 @@ func (a *app) appendCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if timeout <= 0 {
+				return usage(fmt.Errorf("--timeout %s must be positive", timeout))
+			}
 			return a.appendLines(cmd.Context(), stream, node, maxRecord, timeout)
 		},
 	}
@@ -76,14 +80,15 @@ func (a *app) appendLines(ctx context.Context, stream keyspace.Stream, node, max
 	out := bufio.NewWriter(a.out)
 	lines := readLines(ctx, a.in, maxRecord)
 	for {
-		batch, readErr := lines.next()
+		batch, readErr := lines.next(ctx)
 		if err := a.appendOnce(ctx, log, batch, timeout, out); err != nil {
 			return errors.Join(err, out.Flush())
 		}
 		if err := out.Flush(); err != nil {
 			return fmt.Errorf("receipts: %w", err)
 		}
-		if errors.Is(readErr, io.EOF) {
+		// Compared as it is: a line that broke off may wrap io.EOF.
+		if readErr == io.EOF {
 			return nil
 		}
 		if readErr != nil {
@@ -106,13 +111,24 @@ func (a *app) appendOnce(ctx context.Context, log *runtime.Log, batch []inputLin
 	receipts, err := log.AppendBatch(ctx, records)
 	for i, r := range receipts {
 		if r.Err != nil {
-			return &lineError{line: batch[i].number, err: r.Err}
+			return &lineError{line: batch[i].number, err: r.Err, behind: kept(batch[i+1:], receipts[i+1:])}
 		}
 		if err := a.printReceipt(out, r.ID); err != nil {
 			return err
 		}
 	}
 	return err
+}
+
+// kept returns the numbers of the lines that were committed.
+func kept(batch []inputLine, receipts []publisher.Receipt) []int {
+	var lines []int
+	for i, r := range receipts {
+		if r.Err == nil {
+			lines = append(lines, batch[i].number)
+		}
+	}
+	return lines
 }
 
 func (a *app) printReceipt(out *bufio.Writer, id evtid.ID) error {
@@ -168,6 +184,9 @@ func readLines(ctx context.Context, in io.Reader, maxRecord int) *lineReader {
 			}
 		}
 		if err := scan.Err(); err != nil {
+			if errors.Is(err, bufio.ErrTooLong) {
+				err = fmt.Errorf("it is longer than a record of %d bytes can be; store the body elsewhere, or raise --max-record-bytes", maxRecord)
+			}
 			send(inputLine{number: number + 1, err: err})
 		}
 	}()
@@ -175,13 +194,16 @@ func readLines(ctx context.Context, in io.Reader, maxRecord int) *lineReader {
 }
 
 // next returns what has been read, waiting for one line only when there is
-// none. The error is io.EOF behind the last line, or a *lineError; lines before
-// it are returned with it.
-func (r *lineReader) next() ([]inputLine, error) {
+// none. The error is io.EOF itself behind the last line, a *lineError, or the
+// cause of ctx; lines before it are returned with it.
+func (r *lineReader) next(ctx context.Context) ([]inputLine, error) {
 	var batch []inputLine
 	for len(batch) < appendBatch {
-		l, open, ready := r.receive(len(batch) == 0)
+		l, open, ready := r.receive(ctx, len(batch) == 0)
 		if !ready {
+			if len(batch) == 0 {
+				return nil, context.Cause(ctx)
+			}
 			return batch, nil
 		}
 		if !open {
@@ -195,10 +217,16 @@ func (r *lineReader) next() ([]inputLine, error) {
 	return batch, nil
 }
 
-func (r *lineReader) receive(wait bool) (l inputLine, open, ready bool) {
+// receive takes one line. ready is false when there was none: at once, or with
+// wait when ctx ended first, because whoever writes the lines may be a person.
+func (r *lineReader) receive(ctx context.Context, wait bool) (l inputLine, open, ready bool) {
 	if wait {
-		l, open = <-r.lines
-		return l, open, true
+		select {
+		case l, open = <-r.lines:
+			return l, open, true
+		case <-ctx.Done():
+			return l, false, false
+		}
 	}
 	select {
 	case l, open = <-r.lines:

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"net"
 	"path/filepath"
@@ -144,6 +146,8 @@ func TestAppendRefusals(t *testing.T) {
 		{name: "not an object", in: "{\"a\":\"1\"}\n[1]\n{\"a\":\"2\"}\n", want: "line 2"},
 		{name: "nested", in: "{\"a\":\"1\"}\n\n{\"a\":{}}\n", want: "line 3"},
 		{name: "reserved", in: "{\"a\":\"1\"}\n{\"id\":\"x\"}\n", want: "line 2"},
+		{name: "broken off", in: "{\"a\":\"1\"}\n{\"a\":\"2\"", want: "line 2"},
+		{name: "too long", in: "{\"a\":\"1\"}\n{\"a\":\"" + strings.Repeat("x", 100_000) + "\"}\n", want: "line 2: it is longer than a record of 11 bytes", args: []string{"--max-record-bytes", "11"}},
 		{name: "too large", in: "{\"a\":\"1\"}\n{\"a\":\"12345678901\"}\n", want: "line 2", args: []string{"--max-record-bytes", "11"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -188,6 +192,10 @@ func TestExitCodes(t *testing.T) {
 		{exitUsage, at("replay", "--queue", "q", "--stream", "s", "--from", "1969-12-31T23:59:59Z"), "1969"},
 		{exitUsage, at("replay", "--queue", "q", "--stream", "s", "--from", "2026-01-02T00:00:00Z", "--to", "2026-01-01T00:00:00Z"), "before"},
 		{exitUsage, at("append", "--queue", "q", "--stream", "s", "--node", "1024"), "1024"},
+		{exitUsage, at("append", "--queue", "q", "--stream", "s", "--timeout", "-3s"), "-3s"},
+		{exitUsage, at("stream info", "--queue", "q"), "--stream"},
+		{exitNotFound, at("replay", "--queue", "q", "--stream", "absent"), "absent"},
+		{exitNotFound, at("group info", "--queue", "q", "--stream", "absent"), "absent"},
 		{exitNotFound, at("stream info", "--queue", "q", "--stream", "absent"), "absent"},
 		{exitNotFound, at("group info", "--queue", "q", "--stream", "absent", "--group", "g"), "absent"},
 		{exitFailed, at("stream info", "--queue", "q", "--stream", "string"), "string"},
@@ -201,6 +209,44 @@ func TestExitCodes(t *testing.T) {
 		}
 		if strings.Contains(stderr, "secret") {
 			t.Errorf("%v: the password is printed: %s", c.args, stderr)
+		}
+	}
+}
+
+// TestAppendInterrupted ends an append that waits for input which nobody types.
+func TestAppendInterrupted(t *testing.T) {
+	srv := redistest.Start(t)
+	in, typed := io.Pipe()
+	defer typed.Close()
+	receipts, out := io.Pipe()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	code := make(chan int, 1)
+	go func() {
+		code <- run(ctx, []string{"append", "--redis", srv.URL(), "--queue", "q", "--stream", "s"}, in, out, io.Discard)
+	}()
+	if _, err := io.WriteString(typed, "{\"a\":\"1\"}\n"); err != nil {
+		t.Fatal(err)
+	}
+	if receipt, err := bufio.NewReader(receipts).ReadString('\n'); err != nil || len(receipt) != 15 {
+		t.Fatalf("receipt %q, %v", receipt, err)
+	}
+	cancel()
+	select {
+	case got := <-code:
+		if got != exitInterrupted {
+			t.Errorf("exit %d", got)
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("append still waits for its input")
+	}
+}
+
+func TestHelpKeepsThePassword(t *testing.T) {
+	t.Setenv("EVTLOG_REDIS_URL", "redis://:secret@127.0.0.1:1")
+	for _, args := range [][]string{{"--help"}, {"append", "--help"}, {"replay", "--queue", "q", "--stream", "s"}} {
+		if _, out, stderr := cli(t, "", args...); strings.Contains(out+stderr, "secret") {
+			t.Errorf("%v prints the password of the environment: %s%s", args, out, stderr)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (a *app) demoMemberCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "member", Hidden: true, Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return demo.Member(cmd.Context(), a.redisURL, queue, a.out)
+			return demo.Member(cmd.Context(), a.redis(), queue, a.out)
 		},
 	}
 	cmd.Flags().StringVar(&queue, "queue", "", "queue of the demonstration")

@@ -66,7 +66,7 @@ func (a *app) loadStream(cmd *cobra.Command, where streamFlags) (streamView, err
 		return streamView{}, err
 	}
 	if !info.Exists {
-		return streamView{}, fmt.Errorf("stream %s: %w; it is made by the first append", stream, errNotFound)
+		return streamView{}, absent(stream.String())
 	}
 	// A page that ends before it begins reads the floor alone.
 	_, floor, err := log.Page(cmd.Context(), evtid.Max, evtid.Max, 1)
@@ -77,6 +77,10 @@ func (a *app) loadStream(cmd *cobra.Command, where streamFlags) (streamView, err
 		Queue: stream.Queue(), Stream: stream.Name(), Length: info.Length, First: info.First,
 		Newest: info.Newest, Last: info.Last, Floor: floor, Groups: info.Groups,
 	}, nil
+}
+
+func absent(stream string) error {
+	return fmt.Errorf("stream %s: %w; it is made by the first append", stream, errNotFound)
 }
 
 func (a *app) groupCommand() *cobra.Command {
@@ -132,6 +136,13 @@ func (a *app) loadGroups(cmd *cobra.Command, where streamFlags, only string) ([]
 	groups, err := log.Groups(cmd.Context())
 	if err != nil {
 		return nil, err
+	}
+	if len(groups) == 0 && only == "" {
+		if info, err := log.Info(cmd.Context()); err != nil {
+			return nil, err
+		} else if !info.Exists {
+			return nil, absent(stream.String())
+		}
 	}
 	views := []groupView{}
 	for _, g := range groups {

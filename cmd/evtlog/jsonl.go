@@ -12,14 +12,24 @@ import (
 	"github.com/evtlog/evtlog"
 )
 
-// lineError names the input line that was refused. Lines before it were kept.
+// lineError names the input line that was refused. Lines before it were kept,
+// and so were those in behind, which were on their way with it.
 type lineError struct {
-	line int
-	err  error
+	line   int
+	err    error
+	behind []int
 }
 
 func (e *lineError) Error() string {
-	return fmt.Sprintf("line %d: %v; the lines before it were appended", e.line, e.err)
+	text := fmt.Sprintf("line %d: %v; the lines before it were appended", e.line, e.err)
+	if len(e.behind) > 0 {
+		text += fmt.Sprintf(", and of those behind it %d", e.behind)
+	}
+	var uncertain *evtlog.UncertainError
+	if errors.As(e.err, &uncertain) {
+		text += fmt.Sprintf("; see whether this one was with \"evtlog replay --from %s --to %s\"", uncertain.ID, uncertain.ID)
+	}
+	return text
 }
 
 func (e *lineError) Unwrap() error { return e.err }
@@ -41,11 +51,11 @@ func parseFields(line []byte) ([]evtlog.Field, error) {
 	for dec.More() {
 		name, err := dec.Token()
 		if err != nil {
-			return nil, fmt.Errorf("it is not a JSON object: %w", err)
+			return nil, notObject(err)
 		}
 		value, err := dec.Token()
 		if err != nil {
-			return nil, fmt.Errorf("it is not a JSON object: %w", err)
+			return nil, notObject(err)
 		}
 		text, err := scalarText(value)
 		if err != nil {
@@ -54,12 +64,20 @@ func parseFields(line []byte) ([]evtlog.Field, error) {
 		fields = append(fields, evtlog.F(name.(string), text))
 	}
 	if _, err := dec.Token(); err != nil {
-		return nil, fmt.Errorf("it is not a JSON object: %w", err)
+		return nil, notObject(err)
 	}
 	if _, err := dec.Token(); err != io.EOF {
 		return nil, errors.New("something follows the JSON object")
 	}
 	return fields, checkReplaced(line, fields)
+}
+
+// notObject says why a line ended or broke before its object did.
+func notObject(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("it is not a JSON object: it ends in the middle")
+	}
+	return fmt.Errorf("it is not a JSON object: %w", err)
 }
 
 func scalarText(tok json.Token) (string, error) {

@@ -2,10 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
 	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/actors/publisher"
 	"github.com/evtlog/evtlog/evtid"
 )
 
@@ -26,7 +28,10 @@ func TestParseFields(t *testing.T) {
 		{line: `{"a":{}}`, refused: `member "a" is an object or array`},
 		{line: `{"a":[1]}`, refused: `member "a" is an object or array`},
 		{line: `{"a":"1"} {}`, refused: "something follows"},
-		{line: `{"a":"1"`, refused: "not a JSON object"},
+		{line: `{"a":"1"`, refused: "it ends in the middle"},
+		{line: `{"a":`, refused: "it ends in the middle"},
+		{line: `{"a":"1`, refused: "it ends in the middle"},
+		{line: `{`, refused: "it ends in the middle"},
 		{line: `{"a" "1"}`, refused: "not a JSON object"},
 		{line: `nonsense`, refused: "not a JSON object"},
 	} {
@@ -90,5 +95,24 @@ func TestRecordJSONBinary(t *testing.T) {
 	}
 	if len(got.Fields) != 1 || string(got.Fields[0][0]) != "a\xff" || string(got.Fields[0][1]) != "\x00\xfe" {
 		t.Errorf("got %q from %s", got.Fields, line)
+	}
+}
+
+func TestLineErrorSaysWhatWasKept(t *testing.T) {
+	id, err := evtid.Make(evtid.EpochMillis+1, 5, 6)
+	if err != nil {
+		t.Fatal(err)
+	}
+	batch := []inputLine{{number: 4}, {number: 6}, {number: 7}}
+	open := &evtlog.UncertainError{ID: id, Err: io.EOF}
+	receipts := []publisher.Receipt{{ID: id}, {ID: id, Err: open}, {ID: id}}
+	e := &lineError{line: 3, err: open, behind: kept(batch, receipts)}
+	for _, want := range []string{"line 3: ", "; the lines before it were appended, and of those behind it [4 7]; ", "--from " + id.String() + " --to " + id.String()} {
+		if !strings.Contains(e.Error(), want) {
+			t.Errorf("%q does not say %q", e.Error(), want)
+		}
+	}
+	if got, want := (&lineError{line: 3, err: io.EOF}).Error(), "line 3: EOF; the lines before it were appended"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

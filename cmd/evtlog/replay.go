@@ -14,6 +14,7 @@ import (
 	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/keyspace"
+	"github.com/evtlog/evtlog/redislog"
 )
 
 func (a *app) replayCommand() *cobra.Command {
@@ -112,7 +113,8 @@ func (a *app) replay(ctx context.Context, stream keyspace.Stream, path string, w
 	}
 	defer func() { err = errors.Join(err, shut()) }()
 	name := evtlog.StreamName{Queue: stream.Queue(), Name: stream.Name()}
-	reader := archive.NewReader(name, client.Log(stream), joined)
+	live := client.Log(stream)
+	reader := archive.NewReader(name, live, joined)
 	out := bufio.NewWriterSize(a.out, 64<<10)
 	p := &recordPrinter{format: a.output, out: out}
 	for r, err := range reader.Read(ctx, w) {
@@ -123,7 +125,27 @@ func (a *app) replay(ctx context.Context, stream keyspace.Stream, path string, w
 			return errors.Join(err, out.Flush())
 		}
 	}
+	if p.n == 0 {
+		if err := checkKnown(ctx, live, joined, name); err != nil {
+			return err
+		}
+	}
 	return errors.Join(p.end(), out.Flush())
+}
+
+// checkKnown tells a stream that has nothing in the window from one that nobody
+// has ever heard of, as after a slip in its name. joined may be nil.
+func checkKnown(ctx context.Context, live *redislog.Log, joined archive.Archive, name evtlog.StreamName) error {
+	info, err := live.Info(ctx)
+	if err != nil || info.Exists {
+		return err
+	}
+	if joined != nil {
+		if w, err := joined.Watermark(ctx, name); err != nil || !w.IsZero() {
+			return err
+		}
+	}
+	return absent(name.String())
 }
 
 // recordPrinter writes records in one of the output formats as they come.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -51,7 +52,8 @@ func (a *app) command() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
-	root.PersistentFlags().StringVar(&a.redisURL, "redis", defaultRedisURL(), "redis://, rediss:// or unix:// URL of the server ($EVTLOG_REDIS_URL)")
+	// No default value: help would print the one of the environment, password included.
+	root.PersistentFlags().StringVar(&a.redisURL, "redis", "", "redis://, rediss:// or unix:// URL of the server (default $EVTLOG_REDIS_URL, else "+redislog.DefaultURL+")")
 	root.AddCommand(
 		a.appendCommand(), a.replayCommand(), a.streamCommand(), a.groupCommand(),
 		a.archiveCommand(), a.raftCommand(), a.deadCommand(), a.demoCommand(), a.versionCommand(), exitCodesHelp(),
@@ -59,11 +61,13 @@ func (a *app) command() *cobra.Command {
 	return root
 }
 
-func defaultRedisURL() string {
-	if url := os.Getenv("EVTLOG_REDIS_URL"); url != "" {
-		return url
+// redis is the URL of the server: the flag, else the environment, else the
+// default of redislog.
+func (a *app) redis() string {
+	if a.redisURL != "" {
+		return a.redisURL
 	}
-	return "redis://127.0.0.1:6379/0"
+	return os.Getenv("EVTLOG_REDIS_URL")
 }
 
 // noArgs refuses words that are neither flags nor verbs.
@@ -94,6 +98,9 @@ func (f *streamFlags) add(cmd *cobra.Command) {
 
 // resolve checks the names before anything is dialled.
 func (f *streamFlags) resolve() (keyspace.Stream, error) {
+	if f.queue == "" || f.stream == "" {
+		return keyspace.Stream{}, usage(errors.New("name the stream with both --queue and --stream"))
+	}
 	s, err := keyspace.NewStream(f.queue, f.stream)
 	if err != nil {
 		return s, usage(err)
@@ -119,5 +126,5 @@ func (a *app) open(ctx context.Context) (*redislog.Client, error) {
 }
 
 func (a *app) redisConfig() redislog.Config {
-	return redislog.Config{URL: a.redisURL, ClientName: "evtlog-cli"}
+	return redislog.Config{URL: a.redis(), ClientName: "evtlog-cli"}
 }
