@@ -47,6 +47,8 @@ type bootFacts struct {
 	raftEmpty bool
 	// damaged says what is wrong with the log, nil for nothing.
 	damaged error
+	// mendedLately: the node has rejoined a short time ago.
+	mendedLately bool
 	// hasPeers: there is someone to ask.
 	hasPeers bool
 	peers    []peerView
@@ -92,9 +94,17 @@ func decideStart(f bootFacts) (start, error) {
 		}
 	}
 	switch {
-	case f.damaged != nil && !f.rejoin:
-		return startRefused, fmt.Errorf("%w: start the node with Rejoin to have it mended by its peers", f.damaged)
-	case !f.raftEmpty && f.damaged == nil:
+	case f.damaged != nil && !f.rejoin && f.mendedLately:
+		return startRefused, fmt.Errorf("%w again, within %s of the last time: look at the disk, then start the node with Rejoin", f.damaged, mendPause)
+	case f.damaged != nil && !f.hasPeers:
+		return startRefused, fmt.Errorf("%w and there is no peer to mend it: recover the cluster offline, or from an export", f.damaged)
+	case f.damaged != nil && leader == nil:
+		return startAsk, nil
+	case f.damaged != nil && !leader.member && !f.rejoin:
+		return startRefused, removedError(f.id)
+	case f.damaged != nil:
+		return startRejoin, nil
+	case !f.raftEmpty:
 		return existing(f, leader)
 	case f.bootstrap && !f.rejoin && !established && undecided:
 		return startAsk, nil
@@ -108,7 +118,7 @@ func decideStart(f bootFacts) (start, error) {
 		return startRefused, fmt.Errorf("replica: %w: node %q is empty but still a voter, and may have forgotten a vote: remove it from the cluster first, or start it with Rejoin", api.ErrMembership, f.id)
 	case leader == nil:
 		return startAsk, nil
-	case f.damaged != nil, leader.member && (f.rejoin || voter):
+	case leader.member && (f.rejoin || voter):
 		return startRejoin, nil
 	}
 	return startJoin, nil
@@ -121,7 +131,11 @@ func existing(f bootFacts, leader *peerView) (start, error) {
 	if f.rejoin {
 		return startRejoin, nil
 	}
-	return startRefused, fmt.Errorf("replica: %w: node %q was removed from the cluster: start it with Rejoin to let it in anew", api.ErrMembership, f.id)
+	return startRefused, removedError(f.id)
+}
+
+func removedError(id string) error {
+	return fmt.Errorf("replica: %w: node %q was removed from the cluster: start it with Rejoin to let it in anew", api.ErrMembership, id)
 }
 
 func fresh(f bootFacts) (start, error) {

@@ -40,8 +40,8 @@ func TestDeltaCatchUp(t *testing.T) {
 			w.mustFold(t, 50, 20)
 			c.waitEqual(scores, 50)
 			gone := c.follower().ID()
-			before := c.nodes[gone].engine().raft.Load().LastIndex()
 			c.stop(gone)
+			before := c.lastIndex()
 			w.mustFold(t, 220, 20)
 			for _, n := range c.nodes {
 				snapshotBeyond(t, n, before+1)
@@ -92,8 +92,8 @@ func TestStartUpHole(t *testing.T) {
 	w.mustFold(t, 60, 5)
 	c.waitEqual(scores, 60)
 	victim := c.follower().ID()
-	before := c.nodes[victim].engine().raft.Load().LastIndex()
 	c.stop(victim)
+	before := c.lastIndex()
 	w.mustFold(t, 220, 5)
 	for _, n := range c.nodes {
 		snapshotBeyond(t, n, before+1)

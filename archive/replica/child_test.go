@@ -21,6 +21,10 @@ type childConfig struct {
 	ID, Raft, HTTP string
 	Peers          []string
 	Bootstrap      bool
+	// Disk, in bytes, puts the node on a small disk of its own.
+	Disk int64
+	// Reserve is Config.ReserveBytes.
+	Reserve uint64
 }
 
 // runChild runs one node until its standard input ends; a test kills it sooner.
@@ -40,12 +44,17 @@ func serveChild(dir string) error {
 	if err := json.Unmarshal(b, &cc); err != nil {
 		return err
 	}
+	if cc.Disk > 0 {
+		if err := mountSmallDisk(filepath.Join(dir, "node"), cc.Disk); err != nil {
+			return err
+		}
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()
 	n, err := Start(ctx, Config{
 		Dir: filepath.Join(dir, "node"), ID: cc.ID, Cluster: "procs", RaftListen: cc.Raft, HTTPListen: cc.HTTP,
 		Peers: cc.Peers, Bootstrap: cc.Bootstrap, TrailingLogs: 256, SnapshotThreshold: 64, SnapshotInterval: time.Second,
-		CompareEvery: time.Second, Logger: testLogger(),
+		CompareEvery: time.Second, ReserveBytes: cc.Reserve, Logger: testLogger(),
 	})
 	if err != nil {
 		return err
@@ -94,6 +103,9 @@ func (c *child) start() {
 	c.cmd = exec.Command(exe)
 	c.cmd.Env = append(os.Environ(), childEnv+"="+c.dir)
 	c.cmd.Stderr = os.Stderr
+	if c.cfg.Disk > 0 {
+		c.cmd.SysProcAttr = ownMounts()
+	}
 	if _, err := c.cmd.StdinPipe(); err != nil {
 		c.t.Fatal(err)
 	}

@@ -137,6 +137,16 @@ func (c *testCluster) leader() *Node {
 	return lead
 }
 
+// lastIndex is the furthest end of a log among the running nodes. A node that was
+// stopped just before cannot have got further: what it had was the leader's, and
+// entries that no fold brought about, such as digests, are counted too.
+func (c *testCluster) lastIndex() (last uint64) {
+	for _, n := range c.nodes {
+		last = max(last, n.engine().raft.Load().LastIndex())
+	}
+	return last
+}
+
 func (c *testCluster) follower() *Node {
 	c.t.Helper()
 	lead := c.leader()

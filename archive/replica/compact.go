@@ -152,19 +152,17 @@ func verifyVolumes(ctx context.Context, v *volume.Store) ([]api.Finding, error) 
 
 func volumeName(s evtlog.StreamName) string { return "volume " + s.String() }
 
-// verifyLog reads the log read-only. bbolt trusts its file, so damage to its
-// structure shows as a panic.
+// verifyLog reads the log read-only.
 func verifyLog(ctx context.Context, dir string) (n uint64, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("replica: read %s: %w: %v", raftFile, errDamaged, p)
-		}
-	}()
-	bolt, err := openBolt(filepath.Join(dir, raftFile), true)
+	path := filepath.Join(dir, raftFile)
+	bolt, err := openBolt(path, true)
 	if err != nil {
 		return 0, err
 	}
-	s := &raftStore{bolt: bolt}
-	n, err = s.verify(ctx)
+	// Under the lock that bolt holds.
+	if err = checkRaftFile(path); err == nil {
+		s := &raftStore{bolt: bolt}
+		n, err = s.verify(ctx)
+	}
 	return n, errors.Join(err, bolt.Close())
 }

@@ -47,6 +47,12 @@ func TestDecideStart(t *testing.T) {
 		{"a follower's word is enough to refuse", with(func(f *bootFacts) {
 			f.hasPeers, f.peers = true, []peerView{{identity: ours, member: true, voter: true}, leader}
 		}), startRefused, api.ErrMembership},
+		{"founder in the middle of a rejoin, nobody answers", with(func(f *bootFacts) {
+			f.bootstrap, f.rejoin, f.hasPeers, f.volumes = true, true, true, ours
+		}), startAsk, nil},
+		{"founder in the middle of a rejoin", with(func(f *bootFacts) {
+			f.bootstrap, f.rejoin, f.hasPeers, f.volumes, f.peers = true, true, true, ours, []peerView{leader}
+		}), startJoin, nil},
 		{"rejoins", with(func(f *bootFacts) { f.rejoin, f.hasPeers, f.peers = true, true, []peerView{memberHere} }), startRejoin, nil},
 		{"rejoin wins over bootstrap", with(func(f *bootFacts) { f.rejoin, f.bootstrap = true, true }), startRefused, api.ErrBadRequest},
 		{"peers of two clusters", with(func(f *bootFacts) { f.hasPeers, f.peers = true, []peerView{leader, {identity: other}} }), startRefused, api.ErrForeignCluster},
@@ -55,7 +61,25 @@ func TestDecideStart(t *testing.T) {
 		{"goes on as a member", with(func(f *bootFacts) { past(f); f.peers = []peerView{memberHere} }), startExisting, nil},
 		{"was removed", with(func(f *bootFacts) { past(f); f.peers = []peerView{leader} }), startRefused, api.ErrMembership},
 		{"was removed and asks again", with(func(f *bootFacts) { past(f); f.peers, f.rejoin = []peerView{leader}, true }), startRejoin, nil},
-		{"damaged log", with(func(f *bootFacts) { past(f); f.damaged = errDamaged }), startRefused, errDamaged},
+		{"damaged log, alone", with(func(f *bootFacts) { past(f); f.damaged = errDamaged }), startRefused, errDamaged},
+		{"damaged log, alone, founder", with(func(f *bootFacts) { past(f); f.damaged, f.bootstrap = errDamaged, true }), startRefused, errDamaged},
+		{"damaged log, no leader yet", with(func(f *bootFacts) { past(f); f.damaged, f.hasPeers = errDamaged, true }), startAsk, nil},
+		{"damaged log, founder, no leader yet", with(func(f *bootFacts) { past(f); f.damaged, f.hasPeers, f.bootstrap = errDamaged, true, true }), startAsk, nil},
+		{"damaged log of a member", with(func(f *bootFacts) {
+			past(f)
+			f.damaged, f.hasPeers, f.peers = errDamaged, true, []peerView{memberHere}
+		}), startRejoin, nil},
+		{"damaged log that could not even be opened", with(func(f *bootFacts) {
+			f.volumes, f.volumesEmpty, f.damaged, f.hasPeers, f.peers = ours, false, errDamaged, true, []peerView{memberHere}
+		}), startRejoin, nil},
+		{"damaged log of a removed node", with(func(f *bootFacts) {
+			past(f)
+			f.damaged, f.hasPeers, f.peers = errDamaged, true, []peerView{leader}
+		}), startRefused, api.ErrMembership},
+		{"damaged log again", with(func(f *bootFacts) {
+			past(f)
+			f.damaged, f.mendedLately, f.hasPeers, f.peers = errDamaged, true, true, []peerView{memberHere}
+		}), startRefused, errDamaged},
 		{"damaged log, rejoins", with(func(f *bootFacts) {
 			past(f)
 			f.damaged, f.rejoin, f.hasPeers, f.peers = errDamaged, true, true, []peerView{memberHere}
@@ -168,7 +192,8 @@ func TestClassifyFailure(t *testing.T) {
 		{errRewritten, kindPast, true},
 		{&api.ForeignClusterError{}, kindPast, true},
 		{&command.BadError{}, kindLog, true},
-		{errDamaged, kindLog, true},
+		{errDamaged, kindLog, false},
+		{&command.BadError{Damaged: true}, kindLog, false},
 		{errStalled, kindStalled, true},
 		{errRemoved, kindRemoved, true},
 	} {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -104,24 +105,6 @@ func (n *Node) startEngine(ctx context.Context) (_ *engine, err error) {
 	return e, nil
 }
 
-// rejoin starts anew without the raft state. The volumes stay: they are compared
-// by chain, and only what is missing is pulled.
-func (n *Node) rejoin(ctx context.Context, e *engine) (*engine, error) {
-	if err := e.forget(ctx); err != nil {
-		return nil, err
-	}
-	former := n.addressesAround(e.past)
-	n.stubMu.Lock()
-	n.formerPeers = former
-	n.stubMu.Unlock()
-	n.eng.Store(nil)
-	e.stop()
-	if err := n.setRaftAside(); err != nil {
-		return nil, err
-	}
-	return n.startEngine(ctx)
-}
-
 // open opens the volumes, the log and the snapshots.
 func (e *engine) open() error {
 	n := e.n
@@ -150,24 +133,29 @@ func (e *engine) open() error {
 	}
 	e.fsm = &fsm{
 		store: e.store, source: n.address.String(), log: n.cfg.Logger,
-		stop: e.fail, alarm: n.alarm, mend: e.suspect, restore: e.restore, ctx: e.ctx,
+		stop: e.fail, alarm: n.alarm, mend: e.suspect, restore: e.restore, installed: e.installed, ctx: e.ctx,
 	}
 	return nil
 }
 
-// openLog opens raft.db. One that cannot even be opened is set aside when the
-// node is to rejoin anyway.
+// openLog opens raft.db. One that cannot even be opened is moved aside under a
+// name that tells every later start of the damage, until the node has rejoined.
 func (e *engine) openLog() (*raftStore, error) {
 	n := e.n
+	path := filepath.Join(n.cfg.Dir, raftFile)
 	damaged := func(index uint64, err error) {
 		e.noteDamage(fmt.Errorf("replica: entry %d of %s: %w: %w", index, raftFile, errDamaged, err))
 	}
 	logs, err := openRaftStore(n.cfg.Dir, e.fail, damaged)
-	if errors.Is(err, errDamaged) && n.cfg.Rejoin {
-		if err := n.setRaftAside(); err != nil {
-			return nil, err
+	if errors.Is(err, errDamaged) {
+		n.cfg.Logger.Error("the log cannot be opened and is moved aside", "file", path, "error", err)
+		if err := os.Rename(path, path+unreadable); err != nil {
+			return nil, fmt.Errorf("replica: %w", err)
 		}
 		logs, err = openRaftStore(n.cfg.Dir, e.fail, damaged)
+	}
+	if _, statErr := os.Stat(path + unreadable); statErr == nil {
+		e.noteDamage(fmt.Errorf("replica: %s could not be opened: %w", raftFile, errDamaged))
 	}
 	return logs, err
 }

@@ -21,6 +21,8 @@ const (
 	kindPast    = "rewritten"
 	kindStalled = "stalled"
 	kindRemoved = "removed"
+	// kindSnapshot does not end the engine.
+	kindSnapshot = "snapshot"
 )
 
 var (
@@ -38,15 +40,18 @@ type failure struct {
 }
 
 // classifyFailure says what to do about the reason an engine ended for. A full
-// disk and a failed write pass; a log that does not fit the volumes does not, and
-// starting again would only go round in circles.
+// disk and a failed write pass, and a damaged log is replaced by rejoining; a log
+// that does not fit the volumes stays, and starting again would only go round in
+// circles.
 func classifyFailure(err error) failure {
 	var bad *command.BadError
 	switch {
 	case errors.Is(err, errRewritten), errors.Is(err, api.ErrForeignCluster):
 		return failure{kind: kindPast, fatal: true}
-	case errors.Is(err, errDamaged), errors.As(err, &bad):
-		return failure{kind: kindLog, fatal: true}
+	case errors.Is(err, errDamaged):
+		return failure{kind: kindLog}
+	case errors.As(err, &bad):
+		return failure{kind: kindLog, fatal: !bad.Damaged}
 	case errors.Is(err, errStalled):
 		return failure{kind: kindStalled, fatal: true}
 	case errors.Is(err, errRemoved):
@@ -55,6 +60,16 @@ func classifyFailure(err error) failure {
 		return failure{kind: kindDisk}
 	}
 	return failure{kind: kindWrite}
+}
+
+// hopeless says whether the error of a start will not pass by itself.
+func hopeless(err error) bool {
+	for _, final := range []error{errDamaged, api.ErrMembership, api.ErrRemoved, api.ErrForeignCluster, api.ErrBadRequest} {
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	return false
 }
 
 // pause is the wait before start number attempt, counted from 0.

@@ -54,6 +54,8 @@ type fsm struct {
 	// restore pulls what a manifest names; it is set before raft starts, and nil
 	// where there is nobody to pull from.
 	restore func(context.Context, manifest.Manifest) error
+	// installed, which may be nil, is told of each snapshot to restore.
+	installed func()
 	// anyIncarnation: entries and snapshots of a former incarnation are the truth;
 	// for a recovery only.
 	anyIncarnation bool
@@ -237,6 +239,9 @@ func (manifestSnapshot) Release() {}
 // Restore implements raft.FSM. A covered manifest costs a look at the heads;
 // otherwise what it lacks is pulled. The volumes are kept: they only ever grow.
 func (f *fsm) Restore(r io.ReadCloser) error {
+	if f.installed != nil {
+		f.installed()
+	}
 	b, err := io.ReadAll(r)
 	if err != nil {
 		return fmt.Errorf("replica: read a snapshot: %w", err)

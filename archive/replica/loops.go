@@ -42,9 +42,10 @@ const healthEvery = 500 * time.Millisecond
 // through, and when the node is no member any more.
 func (e *engine) watchHealth() {
 	watch := stallWatch{limit: e.n.cfg.CommitWatchdog}
-	lonely := 0
+	lonely, short := 0, false
 	for sleep(e.ctx, healthEvery) {
 		r := e.raft.Load()
+		short = e.watchLog(short)
 		if free, err := e.n.freeSpace(); err == nil && free < e.n.cfg.ReserveBytes {
 			e.fail(fmt.Errorf("replica: %d bytes free on the disk of %s, %d are kept in reserve: %w", free, e.n.cfg.Dir, e.n.cfg.ReserveBytes, errDiskFull))
 		}
@@ -147,9 +148,18 @@ func (e *engine) restore(ctx context.Context, m manifest.Manifest) error {
 			return err
 		}
 	}
+	return e.cover(ctx, m)
+}
+
+// cover pulls what the node lacks of a manifest, and keeps how long that took.
+func (e *engine) cover(ctx context.Context, m manifest.Manifest) error {
 	started, before := time.Now(), e.n.pulledBytes.Load()
 	err := e.puller.cover(ctx, m)
-	e.n.cfg.Logger.Info("restored from a snapshot", "node", e.n.cfg.ID, "took", time.Since(started), "bytes", e.n.pulledBytes.Load()-before, "error", err)
+	took, pulled := time.Since(started), e.n.pulledBytes.Load()-before
+	if pulled > 0 {
+		e.n.restoreTook.Store(int64(took))
+		e.n.cfg.Logger.Info("pulled from a peer", "node", e.n.cfg.ID, "took", took, "bytes", pulled, "error", err)
+	}
 	return err
 }
 

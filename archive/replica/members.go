@@ -202,6 +202,7 @@ func (e *engine) keepMembership() {
 		done, err := e.askToJoin()
 		switch {
 		case done:
+			e.n.rejoined()
 			e.settled.Store(true)
 			return
 		case errors.Is(err, api.ErrRemoved):

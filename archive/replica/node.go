@@ -45,6 +45,9 @@ type Node struct {
 
 	pulledBytes, pulledCommits, elections atomic.Uint64
 	alarms                                alarmLog
+	installs                              installWatch
+	// restoreTook is how long the last pull took that moved anything, in ns.
+	restoreTook atomic.Int64
 
 	stopOnce sync.Once
 	stopErr  error
@@ -252,24 +255,28 @@ func (n *Node) supervise(e *engine) {
 		}
 		f := classifyFailure(cause)
 		n.alarm(Alarm{Kind: f.kind, Err: cause})
-		if f.fatal {
-			n.err = cause
+		final := cause
+		if !f.fatal {
+			e, final = n.restart(f, attempt)
+		}
+		if final != nil {
+			n.err = final
 			_ = n.http.Close()
 			return
 		}
-		if e = n.restart(f, attempt); e == nil {
+		if e == nil {
 			return
 		}
 		n.aside.Store(nil)
 	}
 }
 
-// restart starts a new engine when the failure has passed; nil when the node
-// stops first.
-func (n *Node) restart(f failure, attempt int) *engine {
+// restart starts a new engine when the failure has passed. It returns nil when
+// the node stops first, with an error when it cannot come back by itself.
+func (n *Node) restart(f failure, attempt int) (*engine, error) {
 	for {
 		if !sleep(n.ctx, f.pause(attempt)) {
-			return nil
+			return nil, nil
 		}
 		if f.kind == kindDisk && !n.hasSpace() {
 			continue
@@ -277,10 +284,13 @@ func (n *Node) restart(f failure, attempt int) *engine {
 		e, err := n.startEngine(n.ctx)
 		if err == nil {
 			n.cfg.Logger.Info("the node is back", "node", n.cfg.ID)
-			return e
+			return e, nil
 		}
 		if n.ctx.Err() != nil {
-			return nil
+			return nil, nil
+		}
+		if hopeless(err) {
+			return nil, err
 		}
 		n.cfg.Logger.Error("the node cannot start again yet", "error", err)
 		attempt++

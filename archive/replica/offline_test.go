@@ -180,25 +180,3 @@ func flipAll(t *testing.T, path string, after []byte, offset int) {
 		t.Fatal(err)
 	}
 }
-
-// A damaged log is noticed before it can spread, and mended by rejoining.
-func TestDamagedLogIsNotSpread(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 3, nil)
-	w := &writer{stream: scores, arch: c.client(), size: 100}
-	w.mustFold(t, 50, 3)
-	c.waitEqual(scores, 50)
-	victim := c.follower().ID()
-	c.stop(victim)
-	cfg := c.cfgs[victim]
-	flipAll(t, filepath.Join(cfg.Dir, raftFile), []byte("body"), 40)
-	cfg.Peers = c.httpAddresses()
-	startFails(t, cfg, errDamaged)
-	w.mustFold(t, 5, 3)
-	cfg.Rejoin = true
-	c.cfgs[victim] = cfg
-	n := c.start(victim)
-	c.waitVoters(n, 3)
-	c.waitEqual(scores, 55)
-	w.check(t, n.Archive())
-}

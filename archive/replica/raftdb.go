@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -17,6 +19,7 @@ import (
 	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/archive/replica/api"
 	"github.com/evtlog/evtlog/archive/replica/command"
+	"github.com/evtlog/evtlog/archive/volume"
 )
 
 // raftFile is the name of the log and vote file inside a node's directory.
@@ -78,12 +81,27 @@ var (
 	_ raft.StableStore = (*raftStore)(nil)
 )
 
+// openRaftStore opens raft.db in a directory that nobody else uses: the lock on
+// the volumes sees to that. The file is examined first, since bbolt may end the
+// program over a damaged one, which is errDamaged.
 func openRaftStore(dir string, fail func(error), damaged func(uint64, error)) (*raftStore, error) {
-	bolt, err := openBolt(filepath.Join(dir, raftFile), false)
+	path := filepath.Join(dir, raftFile)
+	if err := checkRaftFile(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	bolt, err := openBolt(path, false)
 	if err != nil {
 		return nil, err
 	}
 	return &raftStore{bolt: bolt, fail: fail, damaged: damaged, stopped: make(chan struct{})}, nil
+}
+
+func checkRaftFile(path string) error {
+	err := volume.CheckFile(path)
+	if errors.Is(err, archive.ErrCorrupt) {
+		return fmt.Errorf("replica: %s: %w: %w", raftFile, errDamaged, err)
+	}
+	return err
 }
 
 // stop makes every later write fail, and lets go a write that waits for space.
@@ -113,7 +131,25 @@ func raftFileSize(dir string) int64 {
 	return st.Size()
 }
 
-func (s *raftStore) wrote(err error) error {
+// guard runs an access to the file. bbolt trusts the structure of its file, so
+// damage there shows as a panic, or as a fault in the mapped file; it becomes
+// errDamaged.
+func guard(access func() error) (err error) {
+	old := debug.SetPanicOnFault(true)
+	defer func() {
+		debug.SetPanicOnFault(old)
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %v", errDamaged, p)
+		}
+	}()
+	return access()
+}
+
+func (s *raftStore) write(access func() error) error {
+	if s.isStopped() {
+		return errStoreStopped
+	}
+	err := guard(access)
 	if err != nil {
 		s.fail(fmt.Errorf("replica: write to %s: %w", raftFile, err))
 	}
@@ -126,29 +162,48 @@ func (s *raftStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log
 // StoreLogs implements raft.LogStore. An entry that arrives damaged is refused:
 // it must not get into this log.
 func (s *raftStore) StoreLogs(logs []*raft.Log) error {
-	if s.isStopped() {
-		return errStoreStopped
-	}
 	for _, l := range logs {
 		if err := checkEntry(l); err != nil {
 			s.damaged(l.Index, fmt.Errorf("it arrived damaged from the leader: %w", err))
 			return err
 		}
 	}
-	return s.wrote(s.bolt.StoreLogs(logs))
+	return s.write(func() error { return s.bolt.StoreLogs(logs) })
 }
 
-// GetLog implements raft.LogStore. A damaged entry is reported and returned as
-// it is: raft would panic on an error, while the state machine and the other
-// nodes each refuse the entry by its checksum.
+// GetLog implements raft.LogStore. An entry whose content is damaged is reported
+// and returned as it is: raft would panic on an error, while the state machine
+// and the other nodes each refuse the entry by its checksum. Where there is no
+// entry to return, the goroutine of raft that asked ends with the node, instead
+// of the whole program.
 func (s *raftStore) GetLog(index uint64, l *raft.Log) error {
-	if err := s.bolt.GetLog(index, l); err != nil {
+	err := s.read(index, l)
+	if errors.Is(err, errDamaged) {
+		s.damaged(index, err)
+		<-s.stopped
+		runtime.Goexit()
+	}
+	if err != nil {
 		return err
 	}
 	if err := checkEntry(l); err != nil {
 		s.damaged(index, err)
 	}
 	return nil
+}
+
+// read reads one entry, without a look at what it says. raft.ErrLogNotFound and
+// errDamaged are possible.
+func (s *raftStore) read(index uint64, l *raft.Log) error {
+	err := guard(func() error { return s.bolt.GetLog(index, l) })
+	if err == nil && l.Index != index {
+		err = fmt.Errorf("%w: it says it is entry %d", errDamaged, l.Index)
+	}
+	if err != nil && !errors.Is(err, raft.ErrLogNotFound) && !errors.Is(err, errDamaged) {
+		// It could not be decoded.
+		err = fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return err
 }
 
 // checkEntry reports whether the bytes of a command match their checksums. An
@@ -170,56 +225,21 @@ func checkEntry(l *raft.Log) error {
 }
 
 // FirstIndex implements raft.LogStore.
-func (s *raftStore) FirstIndex() (uint64, error) { return s.bolt.FirstIndex() }
+func (s *raftStore) FirstIndex() (i uint64, err error) {
+	err = guard(func() error { i, err = s.bolt.FirstIndex(); return err })
+	return i, err
+}
 
 // LastIndex implements raft.LogStore.
-func (s *raftStore) LastIndex() (uint64, error) { return s.bolt.LastIndex() }
+func (s *raftStore) LastIndex() (i uint64, err error) {
+	err = guard(func() error { i, err = s.bolt.LastIndex(); return err })
+	return i, err
+}
 
 // DeleteRange implements raft.LogStore.
 func (s *raftStore) DeleteRange(lo, hi uint64) error {
-	if s.isStopped() {
-		return errStoreStopped
-	}
-	return s.wrote(s.bolt.DeleteRange(lo, hi))
+	return s.write(func() error { return s.bolt.DeleteRange(lo, hi) })
 }
-
-// Set implements raft.StableStore.
-func (s *raftStore) Set(key, val []byte) error {
-	if s.isStopped() {
-		return errStoreStopped
-	}
-	return s.wrote(s.bolt.Set(key, val))
-}
-
-// Get implements raft.StableStore.
-func (s *raftStore) Get(key []byte) ([]byte, error) { return s.bolt.Get(key) }
-
-// currentTerm is the key under which raft keeps its term.
-const currentTerm = "CurrentTerm"
-
-// SetUint64 implements raft.StableStore. raft panics when the term cannot be
-// stored. Therefore a failed write of the term is reported, which stops the
-// node, and waits for that; then it answers nil although nothing was written.
-// That is safe, because from then on neither a vote nor an entry of that term
-// can be stored, and so none is acknowledged.
-func (s *raftStore) SetUint64(key []byte, val uint64) error {
-	isTerm := string(key) == currentTerm
-	if s.isStopped() {
-		if isTerm {
-			return nil
-		}
-		return errStoreStopped
-	}
-	err := s.wrote(s.bolt.SetUint64(key, val))
-	if err != nil && isTerm {
-		<-s.stopped
-		return nil
-	}
-	return err
-}
-
-// GetUint64 implements raft.StableStore.
-func (s *raftStore) GetUint64(key []byte) (uint64, error) { return s.bolt.GetUint64(key) }
 
 // Keys of the node's own in the stable store.
 var (
@@ -235,7 +255,7 @@ func isNotFound(err error) bool {
 func (s *raftStore) identity() (api.Identity, error) {
 	var id api.Identity
 	for key, into := range map[string]*string{string(stableCluster): &id.Cluster, string(stableIncarnation): &id.Incarnation} {
-		v, err := s.bolt.Get([]byte(key))
+		v, err := s.Get([]byte(key))
 		if err != nil && !isNotFound(err) {
 			return id, fmt.Errorf("replica: read %s: %w", raftFile, err)
 		}
@@ -248,10 +268,10 @@ func (s *raftStore) setIdentity(id api.Identity) error {
 	if known, err := s.identity(); err != nil || known == id {
 		return err
 	}
-	if err := s.bolt.Set(stableCluster, []byte(id.Cluster)); err != nil {
+	if err := s.Set(stableCluster, []byte(id.Cluster)); err != nil {
 		return fmt.Errorf("replica: write %s: %w", raftFile, err)
 	}
-	if err := s.bolt.Set(stableIncarnation, []byte(id.Incarnation)); err != nil {
+	if err := s.Set(stableIncarnation, []byte(id.Incarnation)); err != nil {
 		return fmt.Errorf("replica: write %s: %w", raftFile, err)
 	}
 	return nil
@@ -259,11 +279,14 @@ func (s *raftStore) setIdentity(id api.Identity) error {
 
 // verify reads every entry and checks its bytes; it returns how many there are.
 func (s *raftStore) verify(ctx context.Context) (entries uint64, err error) {
-	first, err := s.bolt.FirstIndex()
+	if err := s.verifyVote(); err != nil {
+		return 0, err
+	}
+	first, err := s.FirstIndex()
 	if err != nil {
 		return 0, fmt.Errorf("replica: read %s: %w", raftFile, err)
 	}
-	last, err := s.bolt.LastIndex()
+	last, err := s.LastIndex()
 	if err != nil || first == 0 {
 		return 0, err
 	}
@@ -272,13 +295,10 @@ func (s *raftStore) verify(ctx context.Context) (entries uint64, err error) {
 			return entries, ctx.Err()
 		}
 		var l raft.Log
-		err := s.bolt.GetLog(i, &l)
+		err := s.read(i, &l)
 		if errors.Is(err, raft.ErrLogNotFound) {
-			// Cut meanwhile by a snapshot.
+			// Cut meanwhile by a snapshot, or never there, behind one that was sent.
 			continue
-		}
-		if err == nil && l.Index != i {
-			err = fmt.Errorf("it says it is entry %d", l.Index)
 		}
 		if err == nil {
 			err = checkEntry(&l)

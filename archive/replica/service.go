@@ -2,7 +2,9 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"connectrpc.com/connect"
@@ -63,6 +65,11 @@ func passOn[T any](ctx context.Context, n *Node, lead *api.NotLeaderError, alrea
 		return nil, api.ToWire(lead)
 	}
 	res, err := call(ctx, n.stub(addr.HTTP))
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" {
+		// Nothing was sent.
+		return nil, api.ToWire(fmt.Errorf("replica: leader %s cannot be reached: %w: %w", lead.LeaderID, api.ErrNotReady, err))
+	}
 	if err != nil {
 		return nil, api.ToWire(api.FromWire(err))
 	}

@@ -53,20 +53,7 @@ func TestSIGKILL(t *testing.T) {
 	t.Parallel()
 	seed := soakSeed(t)
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	first := newChild(t, childConfig{ID: "a", Raft: "127.0.0.1:0", HTTP: "127.0.0.1:0", Bootstrap: true})
-	nodes := []*child{first}
-	for _, id := range []string{"b", "c"} {
-		nodes = append(nodes, newChild(t, childConfig{ID: id, Raft: "127.0.0.1:0", HTTP: "127.0.0.1:0", Peers: []string{first.cfg.HTTP}}))
-	}
-	var addrs []string
-	for _, n := range nodes {
-		addrs = append(addrs, n.cfg.HTTP)
-	}
-	for _, n := range nodes {
-		n.cfg.Peers = addrs
-	}
-	waitProcessVoters(t, addrs, 3)
-
+	nodes, addrs := processCluster(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	writers := make([]*soakWriter, 3)
@@ -108,6 +95,25 @@ func TestSIGKILL(t *testing.T) {
 		}
 	}
 	checkChainsEqual(t, addrs, writers)
+}
+
+// processCluster starts three nodes in processes of their own and waits until all
+// of them vote.
+func processCluster(t *testing.T) (nodes []*child, addrs []string) {
+	t.Helper()
+	first := newChild(t, childConfig{ID: "a", Raft: "127.0.0.1:0", HTTP: "127.0.0.1:0", Bootstrap: true})
+	nodes = []*child{first}
+	for _, id := range []string{"b", "c"} {
+		nodes = append(nodes, newChild(t, childConfig{ID: id, Raft: "127.0.0.1:0", HTTP: "127.0.0.1:0", Peers: []string{first.cfg.HTTP}}))
+	}
+	for _, n := range nodes {
+		addrs = append(addrs, n.cfg.HTTP)
+	}
+	for _, n := range nodes {
+		n.cfg.Peers = addrs
+	}
+	waitProcessVoters(t, addrs, 3)
+	return nodes, addrs
 }
 
 // pauseFor is the rhythm of the test, not a wait for something.

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/hashicorp/raft"
 
 	"github.com/evtlog/evtlog/archive/replica/api"
@@ -30,15 +28,18 @@ func (e *engine) decide(ctx context.Context) (start, error) {
 	}
 	for {
 		f.peers = f.peers[:0]
-		var leader api.Identity
+		var leader *pb.StatusResponse
 		for _, st := range e.n.askPeers(ctx, e.n.addressesAround(e.past)) {
 			v := viewOf(st, e.n.cfg.ID)
 			f.peers = append(f.peers, v)
 			if v.leads {
-				leader = v.identity
+				leader = st
 			}
 		}
 		how, err := decideStart(f)
+		if how == startJoin && !e.forgotten(ctx, leader) {
+			how = startAsk
+		}
 		switch {
 		case err != nil:
 			return startRefused, err
@@ -49,8 +50,13 @@ func (e *engine) decide(ctx context.Context) (start, error) {
 			continue
 		case how == startBootstrap:
 			return how, e.settleIdentity(newIncarnation(f.volumes.Incarnation))
-		case how == startJoin || how == startRejoin:
-			return how, e.settleIdentity(leader.Incarnation)
+		case how == startJoin:
+			return how, e.settleIdentity(leader.GetIncarnation())
+		case how == startRejoin:
+			// The log is about to be set aside and may not even be writable.
+			id := api.Identity{Cluster: e.n.cfg.Cluster, Incarnation: leader.GetIncarnation()}
+			e.n.who.Store(&id)
+			return how, e.store.setIdentity(id)
 		}
 		return how, e.settleIdentity(max(f.volumes.Incarnation, f.raftState.Incarnation))
 	}
@@ -60,7 +66,7 @@ func (e *engine) decide(ctx context.Context) (start, error) {
 func (e *engine) ownFacts() (bootFacts, error) {
 	cfg := e.n.cfg
 	f := bootFacts{
-		id: cfg.ID, bootstrap: cfg.Bootstrap, rejoin: cfg.Rejoin,
+		id: cfg.ID, bootstrap: cfg.Bootstrap, rejoin: cfg.Rejoin || e.n.isRejoining(),
 		configured: api.Identity{Cluster: cfg.Cluster}, hasPeers: len(e.n.addressesAround(e.past)) > 0,
 		volumes: e.store.identity(),
 	}
@@ -69,25 +75,40 @@ func (e *engine) ownFacts() (bootFacts, error) {
 		return f, err
 	}
 	f.volumesEmpty = len(heads) == 0
-	if f.raftState, err = e.logs.identity(); err != nil {
+	if f.raftState, err = e.logs.identity(); errors.Is(err, errDamaged) {
+		e.noteDamage(err)
+	} else if err != nil {
 		return f, err
 	}
-	if cfg.Rejoin {
-		// The whole log, not only what raft is going to read.
-		if _, err := e.logs.verify(e.ctx); errors.Is(err, errDamaged) {
-			e.noteDamage(err)
-		}
+	if err := e.inspect(); err != nil {
+		return f, err
 	}
 	if err := e.damage.Load(); err != nil {
 		f.damaged = *err
+		f.mendedLately = mendedLately(filepath.Join(cfg.Dir, quarantineDir), time.Now())
 	}
 	f.raftEmpty, err = e.raftEmpty()
 	e.empty.Store(f.raftEmpty)
 	return f, err
 }
 
+// inspect looks for damage in the whole log, not only in what raft is going to
+// read: what a leader reads later goes to the others.
+func (e *engine) inspect() error {
+	_, err := e.logs.verify(e.ctx)
+	if err == nil {
+		_, _, err = e.uncovered()
+	}
+	if errors.Is(err, errDamaged) {
+		e.noteDamage(err)
+		return nil
+	}
+	return err
+}
+
 // lastMembership returns the members as the node's disk has them: those of the
-// newest snapshot, or of an entry behind it.
+// newest snapshot, or of an entry behind it. Damage on the way is an error with
+// the last ones found before it.
 func (e *engine) lastMembership() ([]raft.Server, error) {
 	stored, err := e.snaps.All()
 	if err != nil {
@@ -108,13 +129,15 @@ func (e *engine) lastMembership() ([]raft.Server, error) {
 	}
 	for i := max(first, from); first > 0 && i <= last; i++ {
 		var l raft.Log
-		if err := e.logs.GetLog(i, &l); err != nil {
-			return nil, fmt.Errorf("replica: read entry %d of %s: %w", i, raftFile, err)
+		if err := e.logs.read(i, &l); err != nil {
+			return servers, fmt.Errorf("replica: read entry %d of %s: %w", i, raftFile, err)
 		}
 		if l.Type == raft.LogConfiguration {
-			if servers, err = membersOf(&l); err != nil {
-				return nil, err
+			members, err := membersOf(&l)
+			if err != nil {
+				return servers, err
 			}
+			servers = members
 		}
 	}
 	return servers, nil
@@ -140,6 +163,9 @@ func (e *engine) raftEmpty() (bool, error) {
 		return false, fmt.Errorf("replica: read %s: %w", raftFile, err)
 	}
 	term, err := e.logs.GetUint64([]byte(currentTerm))
+	if errors.Is(err, errDamaged) {
+		return false, nil
+	}
 	if err != nil && !isNotFound(err) {
 		return false, fmt.Errorf("replica: read %s: %w", raftFile, err)
 	}
@@ -160,57 +186,6 @@ func (e *engine) settleIdentity(incarnation string) error {
 	return nil
 }
 
-// forget takes the node out of the cluster, so that it can be let in anew.
-func (e *engine) forget(ctx context.Context) error {
-	for {
-		gone, err := e.removeSelf(ctx)
-		if gone {
-			break
-		}
-		e.n.cfg.Logger.Warn("the node is not out of the cluster yet", "error", err)
-		if !sleep(ctx, askEvery) {
-			return fmt.Errorf("replica: leave the cluster before rejoining: %w: %w", ctx.Err(), err)
-		}
-	}
-	return nil
-}
-
-// setRaftAside moves the raft state out of the way; no engine may be running.
-func (n *Node) setRaftAside() error {
-	aside := filepath.Join(n.cfg.Dir, quarantineDir, time.Now().UTC().Format("20060102T150405.000"))
-	if err := os.MkdirAll(aside, 0o700); err != nil {
-		return fmt.Errorf("replica: %w", err)
-	}
-	for _, name := range []string{raftFile, snapshotsDir} {
-		err := os.Rename(filepath.Join(n.cfg.Dir, name), filepath.Join(aside, name))
-		if err != nil && !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("replica: %w", err)
-		}
-	}
-	n.cfg.Logger.Warn("the former raft state was set aside", "directory", aside)
-	return nil
-}
-
-func (e *engine) removeSelf(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.n.cfg.TransportTimeout)
-	defer cancel()
-	last := api.ErrNoLeader
-	for _, addr := range e.n.peerAddresses() {
-		_, err := e.n.stub(addr).Remove(ctx, connect.NewRequest(&pb.RemoveRequest{Id: e.n.cfg.ID, Force: true}))
-		if err = api.FromWire(err); err == nil {
-			return true, nil
-		}
-		last = err
-	}
-	// Removed already, perhaps by an earlier attempt whose answer was lost.
-	for _, st := range e.n.askPeers(ctx, e.n.peerAddresses()) {
-		if v := viewOf(st, e.n.cfg.ID); v.leads && !v.member {
-			return true, nil
-		}
-	}
-	return false, last
-}
-
 // coverSnapshots pulls what the newest snapshot names. When raft cannot run
 // without that, it goes on until it is done or ctx ends; otherwise one attempt
 // must do, as the leader sends what is missing anyway.
@@ -220,7 +195,7 @@ func (e *engine) coverSnapshots(ctx context.Context) error {
 		if err != nil || pending == nil {
 			return err
 		}
-		err = e.puller.cover(ctx, pending.Manifest)
+		err = e.cover(ctx, pending.Manifest)
 		switch {
 		case err == nil:
 			return nil
@@ -257,7 +232,7 @@ func (e *engine) uncovered() (pending *snapstore.Stored, must bool, err error) {
 	}
 	must = !mayRun(first, covered, newest)
 	if must && pending == nil {
-		return nil, true, fmt.Errorf("replica: %s begins at entry %d but there is no snapshot to start from: start the node with Rejoin", raftFile, first)
+		return nil, true, fmt.Errorf("replica: %s begins at entry %d but there is no snapshot to start from: %w", raftFile, first, errDamaged)
 	}
 	return pending, must, nil
 }
@@ -281,7 +256,7 @@ func (e *engine) pullAhead(ctx context.Context) {
 		}
 		before := e.n.pulledCommits.Load()
 		m := manifest.Manifest{Identity: e.n.identity(), Source: leader.GetAddress(), Volumes: volumesFromWire(leader.GetHeads())}
-		if err := e.puller.cover(ctx, m); err != nil {
+		if err := e.cover(ctx, m); err != nil {
 			e.n.cfg.Logger.Warn("could not pull ahead of the start", "error", err)
 			return
 		}

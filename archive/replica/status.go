@@ -2,6 +2,7 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -178,8 +179,8 @@ func volumesFromWire(heads []*pb.Head) []manifest.Volume {
 }
 
 // verify checks everything the node keeps: each volume (or the one named), the
-// entries of the log, and the snapshots. Damage in a volume also starts its
-// repair.
+// entries of the log, and the snapshots. Damage also starts the repair: of a
+// volume by a copy, of the log by rejoining, of a snapshot by taking another.
 func (n *Node) verify(ctx context.Context, only evtlog.StreamName) ([]*pb.Finding, error) {
 	st, err := n.serving()
 	if err != nil {
@@ -217,11 +218,15 @@ func (n *Node) verify(ctx context.Context, only evtlog.StreamName) ([]*pb.Findin
 
 func (n *Node) verifyRaft(ctx context.Context) []*pb.Finding {
 	log := &pb.Finding{What: raftFile, Ok: true}
-	if e := n.engine(); e != nil && e.logs != nil {
+	e := n.engine()
+	if e != nil {
 		count, err := e.logs.verify(ctx)
 		log.Commits = count
 		if err != nil {
 			log.Ok, log.Detail = false, err.Error()
+		}
+		if errors.Is(err, errDamaged) {
+			e.noteDamage(err)
 		}
 	}
 	files, bad := snapstore.Check(filepath.Join(n.cfg.Dir, snapshotsDir))
@@ -229,5 +234,27 @@ func (n *Node) verifyRaft(ctx context.Context) []*pb.Finding {
 	for _, err := range bad {
 		snaps.Detail += err.Error() + "; "
 	}
+	if e != nil && len(bad) > 0 {
+		e.replaceSnapshots(ctx, errors.Join(bad...))
+	}
 	return []*pb.Finding{log, snaps}
+}
+
+// replaceSnapshots sets damaged snapshots aside and takes a new one: what a
+// snapshot names is in the volumes. When nothing was applied since the last one
+// raft takes none; then the next entries bring it about.
+func (e *engine) replaceSnapshots(ctx context.Context, why error) {
+	e.n.alarm(Alarm{Kind: kindSnapshot, Err: fmt.Errorf("replica: damaged snapshots are set aside: %w", why)})
+	if _, err := e.snaps.All(); err != nil {
+		e.n.cfg.Logger.Error("damaged snapshots could not be set aside", "error", err)
+		return
+	}
+	r := e.raft.Load()
+	if r == nil {
+		return
+	}
+	err := e.await(ctx, func() raft.Future { return r.Snapshot() }, nil)
+	if err != nil && !errors.Is(err, raft.ErrNothingNewToSnapshot) {
+		e.n.cfg.Logger.Warn("no new snapshot yet", "error", err)
+	}
 }

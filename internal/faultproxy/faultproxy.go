@@ -32,6 +32,7 @@ type Proxy struct {
 	target   string
 	conns    map[*pipe]bool
 	accepted int
+	raw      bool
 	closed   bool
 
 	// requestsLeft and repliesLeft are the bytes until a cut.
@@ -61,6 +62,15 @@ func Start(t testing.TB, target string) *Proxy {
 	p.done.Add(1)
 	go p.accept()
 	t.Cleanup(p.stop)
+	return p
+}
+
+// StartRaw is Start in front of a server of another protocol. An answer is then
+// whatever arrives at once, which is what Swallow counts.
+func StartRaw(t testing.TB, target string) *Proxy {
+	t.Helper()
+	p := Start(t, target)
+	p.set(func() { p.raw = true })
 	return p
 }
 
@@ -236,11 +246,10 @@ func (c *pipe) requests() {
 func (c *pipe) replies() {
 	defer c.p.done.Done()
 	defer c.close()
-	in := bufio.NewReaderSize(c.server, 64<<10)
-	var reply []byte
+	next := c.nextReply()
 	for {
-		var err error
-		if reply, err = readReply(in, reply[:0]); err != nil {
+		reply, err := next()
+		if err != nil {
 			return
 		}
 		if c.p.swallows(reply) {
@@ -249,6 +258,27 @@ func (c *pipe) replies() {
 		if !c.hold() || !c.forward(c.client, reply, &c.p.repliesLeft) {
 			return
 		}
+	}
+}
+
+// nextReply returns what reads one answer after the other. An answer is valid
+// until the next one.
+func (c *pipe) nextReply() func() ([]byte, error) {
+	c.p.mu.Lock()
+	raw := c.p.raw
+	c.p.mu.Unlock()
+	if raw {
+		buf := make([]byte, 64<<10)
+		return func() ([]byte, error) {
+			n, err := c.server.Read(buf)
+			return buf[:n], err
+		}
+	}
+	in := bufio.NewReaderSize(c.server, 64<<10)
+	var reply []byte
+	return func() (_ []byte, err error) {
+		reply, err = readReply(in, reply[:0])
+		return reply, err
 	}
 }
 

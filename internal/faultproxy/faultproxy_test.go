@@ -183,3 +183,39 @@ func TestDrop(t *testing.T) {
 	publisher.expect(":1\r\n")
 	subscriber.expect("*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\n5\r\n")
 }
+
+// In front of another protocol an answer is what arrives at once.
+func TestRawAnswers(t *testing.T) {
+	server, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+	go func() {
+		conn, err := server.Accept()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = io.Copy(conn, conn)
+	}()
+	p := StartRaw(t, server.Addr().String())
+	s := dial(t, p)
+	for _, text := range []string{"$5 no line ends here", "*9"} {
+		if _, err := io.WriteString(s.conn, text); err != nil {
+			t.Fatal(err)
+		}
+		s.expect(text)
+	}
+	p.Swallow(0, 1)
+	if _, err := io.WriteString(s.conn, "lost"); err != nil {
+		t.Fatal(err)
+	}
+	for p.Swallowing() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	if _, err := io.WriteString(s.conn, "kept"); err != nil {
+		t.Fatal(err)
+	}
+	s.expect("kept")
+}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -120,9 +121,13 @@ func (c *Client) Watermark(ctx context.Context, stream evtlog.StreamName) (evtid
 // attempt makes one call until it has a final answer or ctx ends. do gets
 // pass = true when the node may pass the call on to the leader.
 func (c *Client) attempt(ctx context.Context, do func(context.Context, pb.ArchiveServiceClient, bool) error) (doubt, final bool, err error) {
-	pass := false
+	var (
+		pass bool
+		// silent is the node that gave no answer last, next the one to ask next.
+		silent, next string
+	)
 	for n := 0; ; n++ {
-		addr := c.pick()
+		addr := cmp.Or(next, c.pick())
 		callCtx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
 		err = api.FromWire(do(callCtx, c.stub(addr), pass))
 		cancel()
@@ -132,23 +137,26 @@ func (c *Client) attempt(ctx context.Context, do func(context.Context, pb.Archiv
 		}
 		m, hint := judge(err)
 		c.cfg.Logger.Debug("archive call failed", "node", addr, "attempt", n, "error", err)
-		pass = false
+		pass, next = false, ""
 		switch m {
 		case giveUp:
 			return doubt, true, err
 		case follow:
+			if leader := c.follow(hint); leader != "" && leader == silent {
+				// The leader may be out of this client's reach but not of its peers'.
+				pass, next, silent = true, addr, ""
+				c.drop(leader)
+			}
 			// At most every second hint is followed without a pause: two nodes
 			// that name each other must not be asked in a hot loop.
-			c.follow(hint)
 			if n%2 == 0 {
 				continue
 			}
 		case tryNext:
+			silent = addr
 			c.drop(addr)
-			// The leader may be out of this client's reach but not of its peers'.
-			pass = n%2 == 1
 		case unknown:
-			doubt = true
+			doubt, silent = true, addr
 			c.drop(addr)
 		}
 		if !c.wait(ctx, n) {
@@ -194,13 +202,12 @@ func (c *Client) drop(addr string) {
 	}
 }
 
-func (c *Client) follow(hint *api.NotLeaderError) {
-	addr, err := api.ParseAddress(hint.LeaderAddress)
-	if err != nil {
-		c.setLeader("")
-		return
-	}
+// follow takes a node's word for who leads, and returns the address.
+func (c *Client) follow(hint *api.NotLeaderError) string {
+	// One that does not parse leaves no leader.
+	addr, _ := api.ParseAddress(hint.LeaderAddress)
 	c.setLeader(addr.HTTP)
+	return addr.HTTP
 }
 
 func (c *Client) note(stream evtlog.StreamName, w evtid.ID) {

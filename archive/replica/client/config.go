@@ -28,14 +28,18 @@ type Config struct {
 	// whole call is limited by the caller's context.
 	CallTimeout time.Duration
 	// RetryMin and RetryMax bound the pause between attempts, which doubles from
-	// the one to the other. Zero means 20 ms and 500 ms.
+	// the one to the other. Zero means 20 ms and 100 ms: to ask who leads is cheap,
+	// and a pause that is too long is time without a fold.
 	RetryMin, RetryMax time.Duration
-	// Dial replaces the dialler.
+	// Dial replaces the dialler, which waits 1 s, or CallTimeout if that is less.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger gets one line for every attempt that failed, at debug level. nil
 	// discards them.
 	Logger *slog.Logger
 }
+
+// dialTimeout bounds a connect: nothing was sent, so another node can be tried.
+const dialTimeout = time.Second
 
 func (c Config) withDefaults() Config {
 	if c.CallTimeout == 0 {
@@ -45,10 +49,10 @@ func (c Config) withDefaults() Config {
 		c.RetryMin = 20 * time.Millisecond
 	}
 	if c.RetryMax == 0 {
-		c.RetryMax = 500 * time.Millisecond
+		c.RetryMax = 100 * time.Millisecond
 	}
 	if c.Dial == nil {
-		c.Dial = (&net.Dialer{Timeout: c.CallTimeout}).DialContext
+		c.Dial = (&net.Dialer{Timeout: min(c.CallTimeout, dialTimeout)}).DialContext
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
