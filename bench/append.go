@@ -163,32 +163,24 @@ func batches(n int) measurement {
 }
 
 // announces lets callers announce. It is done when all is published, which no
-// caller waits for.
+// caller waits for; that is soon after the last receipt.
 func announces(n, callers int) measurement {
 	return func(ctx context.Context, e *env) (sample, error) {
 		return e.onStream(ctx, func(log *runtime.Log) (sample, error) {
-			each := e.scale(n) / callers
-			latencies := make([]time.Duration, each*callers)
-			s, err := e.timed(len(latencies), func() error {
-				err := inParallel(callers, func(caller int) error {
-					mine := latencies[caller*each : (caller+1)*each]
-					for i := range mine {
-						start := time.Now()
-						if _, err := log.Announce(ctx, "scored", announcedJob, fields[1:]...); err != nil {
-							return err
-						}
-						mine[i] = time.Since(start)
-					}
-					return nil
-				})
-				if err != nil {
-					return err
-				}
-				return until(ctx, "everything is published", func() (bool, error) {
-					return log.Stats().Announced >= uint64(len(latencies)), nil
-				})
+			start := time.Now()
+			s, err := e.called(e.scale(n), callers, func() error {
+				_, err := log.Announce(ctx, "scored", announcedJob, fields[1:]...)
+				return err
 			})
-			return s.withLatencies(latencies), err
+			if err != nil {
+				return s, err
+			}
+			called := time.Since(start)
+			err = until(ctx, "everything is published", func() (bool, error) {
+				return log.Stats().Announced >= uint64(s.records), nil
+			})
+			s.took += time.Since(start) - called
+			return s, err
 		})
 	}
 }
