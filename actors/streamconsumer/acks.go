@@ -67,6 +67,7 @@ func (r *runner) answered() {
 	if sent == 0 {
 		return
 	}
+	r.hand.confirmed(r.acks.sent)
 	lost := r.reader.LostAcks()
 	late := lost - r.acks.lost
 	r.count.notOwned.Add(late)

@@ -18,6 +18,9 @@ func askedPause(err error) (pause time.Duration, ok bool) {
 
 // isDead reports whether a handler's error says that no attempt can help.
 func isDead(err error) bool {
+	if err == nil {
+		return false // the usual case must not allocate
+	}
 	var dead *evtlog.DeadError
 	return errors.As(err, &dead)
 }

@@ -47,7 +47,7 @@ func (r *runner) workChunk(rg redislog.SkippedRange, to evtid.ID, records []evtl
 func (r *runner) workBulk(rg redislog.SkippedRange, end evtid.ID, records []evtlog.Record) error {
 	done := rg.After
 	for _, rec := range records {
-		if r.stopping() || !r.lease.held(time.Now()) {
+		if r.halting() || !r.lease.held(time.Now()) {
 			return r.shrink(rg, done)
 		}
 		switch r.offerArchived(rec, r.before[rec.ID]+1) {

@@ -57,8 +57,23 @@ type Config struct {
 	Name string
 	// Start is where the group begins when it has to be made.
 	Start Start
-	// Handler handles one delivery at a time.
+	// Handler handles one delivery. Up to Workers calls run at a time.
 	Handler evtlog.Handler
+	// Workers is the number of handler calls that may run at a time. Zero means 1:
+	// entries are handled in order, one after the other. With more, the member
+	// holds up to Count entries and has Workers of them handled at once. Records
+	// read from the archive are handled one at a time in any case. At most Count;
+	// more than 1 excludes a MaxDeliveries of 1, because a crash could not be
+	// blamed on the entry that caused it.
+	Workers int
+	// Key names what must stay in order when there are several workers: entries of
+	// one key are handled one after the other, in the order of the stream, and
+	// entries of different keys at the same time. Order ends where a handler
+	// fails: the later entries of the key go on, and the failed one comes again
+	// out of order, as any redelivery does. nil: there is no order between any two
+	// entries. It is called by one goroutine, and must be quick; a panic counts as
+	// a failed attempt of that entry. It is not called with one worker.
+	Key func(evtlog.Delivery) string
 	// Count is the largest number of entries read at once. A crash redelivers at
 	// most twice as many: the batch in hand, and one that a member with a quick
 	// handler reads ahead. Zero means 100; at most MaxCount.
@@ -92,6 +107,7 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.Count = orDefault(c.Count, DefaultCount)
+	c.Workers = orDefault(c.Workers, 1)
 	c.Block = orDefault(c.Block, DefaultBlock)
 	c.MinIdle = orDefault(c.MinIdle, DefaultMinIdle)
 	c.ClaimEvery = orDefault(c.ClaimEvery, c.Block)
@@ -122,6 +138,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("streamconsumer: Config.Handler of group %s is nil: give the function that handles a delivery", c.Group)
 	case c.Count < 1 || c.Count > MaxCount:
 		return fmt.Errorf("streamconsumer: Config.Count is %d: 1 to %d are allowed; 0 means %d", c.Count, MaxCount, DefaultCount)
+	case c.Workers < 1 || c.Workers > c.Count:
+		return fmt.Errorf("streamconsumer: Config.Workers is %d: 1 to Count (%d) are allowed; 0 means 1", c.Workers, c.Count)
+	case c.Workers > 1 && c.MaxDeliveries == 1:
+		return fmt.Errorf("streamconsumer: Config.Workers is %d and MaxDeliveries 1: with several at work a crash leaves it open which entry had its only attempt; allow 2, or use one worker", c.Workers)
 	case c.RetryMax < c.RetryMin:
 		return fmt.Errorf("streamconsumer: Config.RetryMax (%s) is below RetryMin (%s): raise RetryMax", c.RetryMax, c.RetryMin)
 	}

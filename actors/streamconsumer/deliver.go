@@ -8,19 +8,23 @@ import (
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/actors/supervise"
+	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/redislog"
 )
 
 // offerBatch offers entries that are in hand, in order. attempts[i] counts the
 // deliveries of entry i, this one included; nil means 1 for all.
 func (r *runner) offerBatch(entries []redislog.Entry, attempts []int) error {
+	if r.crew != nil {
+		return r.offerTogether(entries, attempts)
+	}
 	r.flushedAt = time.Now()
 	for i := range entries {
 		n := 1
 		if attempts != nil {
 			n = attempts[i]
 		}
-		if err := r.keepUp(time.Now()); err != nil || r.stopping() {
+		if err := r.keepUp(time.Now()); err != nil || r.halting() {
 			return err
 		}
 		if err := r.offer(&entries[i], n); err != nil {
@@ -49,17 +53,31 @@ func (r *runner) keepUp(now time.Time) error {
 
 // offer decides about one entry and does it.
 func (r *runner) offer(e *redislog.Entry, attempts int) error {
+	if given, err := r.giveUp(e, attempts); given {
+		return err
+	}
+	out, err := r.attempt(e.Record, attempts, false)
+	return r.conclude(e, attempts, out, err)
+}
+
+// giveUp buries an entry that is not to be offered. It is false when it is.
+func (r *runner) giveUp(e *redislog.Entry, attempts int) (given bool, err error) {
 	f := entryFacts{foreign: e.Raw != "", attempts: attempts, max: r.cfg.MaxDeliveries}
 	if decideEntry(f) == verdictDeadLetter {
 		if !f.foreign {
 			attempts-- // this delivery is not one to the handler
 		}
-		return r.bury(e, attempts, reasonBefore(f))
+		return true, r.bury(e, attempts, reasonBefore(f))
 	}
 	if e.Unbranded {
 		r.cfg.Observer.Emit(evtlog.Unbranded{Stream: r.stream, ID: e.ID, Stored: e.Stored})
 	}
-	out, err := r.attempt(e.Record, attempts, false)
+	return false, nil
+}
+
+// conclude does what follows from the outcome of an attempt, which failed with
+// err.
+func (r *runner) conclude(e *redislog.Entry, attempts int, out outcome, err error) error {
 	switch out {
 	case outcomeDone:
 		if attempts > 1 {
@@ -81,12 +99,28 @@ func (r *runner) attempt(rec evtlog.Record, attempts int, leased bool) (outcome,
 	if !ok {
 		return outcomeLeave, nil
 	}
+	err := r.handle(ctx, rec, attempts, nil)
+	return r.judge(rec.ID, attempts, err, r.hand.end()), err
+}
+
+// handle counts a delivery and calls the handler, unless it was refused before.
+func (r *runner) handle(ctx context.Context, rec evtlog.Record, attempts int, refused error) error {
 	r.count.delivered.Add(1)
 	if attempts > 1 {
 		r.count.redelivered.Add(1)
 	}
-	err := r.call(ctx, evtlog.Delivery{Record: rec, Stream: r.stream, Group: r.cfg.Group, Attempts: attempts})
-	owned := r.hand.end()
+	if refused != nil {
+		return refused
+	}
+	return r.call(ctx, r.delivery(rec, attempts))
+}
+
+func (r *runner) delivery(rec evtlog.Record, attempts int) evtlog.Delivery {
+	return evtlog.Delivery{Record: rec, Stream: r.stream, Group: r.cfg.Group, Attempts: attempts}
+}
+
+// judge decides what to do after an attempt that ended with err.
+func (r *runner) judge(id evtid.ID, attempts int, err error, owned bool) outcome {
 	out := decideOutcome(attemptFacts{
 		failed: err != nil, dead: isDead(err), owned: owned, stopping: r.stopping(),
 		attempts: attempts, max: r.cfg.MaxDeliveries,
@@ -95,11 +129,11 @@ func (r *runner) attempt(rec evtlog.Record, attempts int, leased bool) (outcome,
 		r.count.failed.Add(1)
 		_, panicked := err.(*supervise.PanicError)
 		r.cfg.Observer.Emit(evtlog.HandlerFailed{
-			Stream: r.stream, Group: r.cfg.Group, ID: rec.ID,
+			Stream: r.stream, Group: r.cfg.Group, ID: id,
 			Attempts: attempts, Panicked: panicked, Err: err,
 		})
 	}
-	return out, err
+	return out
 }
 
 // call contains a panic of the handler.

@@ -10,8 +10,11 @@ import (
 // next ones meanwhile when that is worth it.
 func (r *runner) readNew() error {
 	r.advanced = true
-	entries, err := r.nextBatch()
-	if err != nil || len(entries) == 0 || r.stopping() {
+	if r.crew != nil {
+		return r.readTogether()
+	}
+	entries, err := r.nextBatch(r.batchCount())
+	if err != nil || len(entries) == 0 || r.halting() {
 		return err
 	}
 	if worthAhead(r.aheadFacts(len(entries))) {
@@ -36,8 +39,9 @@ func (r *runner) aheadFacts(got int) aheadFacts {
 
 func (r *runner) batchCount() int { return batchCount(r.cfg.Count, r.cfg.MaxDeliveries) }
 
-// nextBatch takes what was read ahead, or reads. The entries are in hand then.
-func (r *runner) nextBatch() ([]redislog.Entry, error) {
+// nextBatch takes what was read ahead, or reads up to count entries. They are in
+// hand then.
+func (r *runner) nextBatch(count int) ([]redislog.Entry, error) {
 	if err := r.collect(); err != nil {
 		return nil, err
 	}
@@ -46,16 +50,17 @@ func (r *runner) nextBatch() ([]redislog.Entry, error) {
 		return entries, nil
 	}
 	// A read that carries acknowledgements does not wait, so that one which is
-	// ended by a stop never leaves it open whether they were taken.
+	// ended by a stop never leaves it open whether they were taken. Nor does one
+	// beside running handlers, whose acknowledgements are still to come.
 	var block time.Duration
-	if r.acks.pending() == 0 {
+	if r.acks.pending() == 0 && (r.crew == nil || r.crew.load().held() == 0) {
 		block = blockFor(time.Now(), r.cfg.Block, r.beatAt, r.hand.nextRetry(), r.redrain)
 	}
 	if block > 0 && !r.gate.park() {
 		return nil, nil
 	}
 	r.sendAcks()
-	entries, err := r.reader.ReadNew(r.batchCount(), block)
+	entries, err := r.reader.ReadNew(count, block)
 	r.gate.unpark()
 	if err != nil {
 		return nil, err

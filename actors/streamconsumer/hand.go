@@ -28,6 +28,13 @@ type hand struct {
 	seen  atomic.Int64
 	takes int
 
+	// tasks is everything in hand of a member with several workers, which uses it
+	// in place of batch; nil with one worker. A proof counts for what was taken up
+	// to the provedTakes-th time.
+	tasks       map[evtid.ID]*task
+	provedAt    time.Time
+	provedTakes int
+
 	running  bool
 	id       evtid.ID // of the running delivery
 	leased   bool     // it is owned by lease and not by the pending list
@@ -42,6 +49,10 @@ type hand struct {
 func (h *hand) take(entries []redislog.Entry, at time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.tasks != nil {
+		h.takeTasks(entries, at)
+		return
+	}
 	for i := range entries {
 		h.batch = append(h.batch, entries[i].ID)
 		if h.lost != nil {
@@ -91,6 +102,7 @@ func (h *hand) offered() {
 func (h *hand) rest() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.restTasks()
 	h.batch = h.batch[:h.done]
 	h.endScope(context.Canceled)
 }
@@ -101,8 +113,9 @@ func (h *hand) describe(s *Stats) {
 	defer h.mu.Unlock()
 	s.InHand, s.Waiting = len(h.batch)-h.done, len(h.retry.items)
 	if h.running {
-		s.Handling = h.id
+		s.Handling, s.Running = h.id, 1
 	}
+	h.describeTasks(s)
 }
 
 // offeredSoFar returns how many entries of the batch were offered.
@@ -134,10 +147,15 @@ func (h *hand) settled(n int) {
 func (h *hand) abort(id evtid.ID, cause error) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if !h.running || h.id != id {
+	if h.running && h.id == id {
+		h.endScope(cause)
+		return true
+	}
+	t := h.tasks[id]
+	if t == nil || t.state != taskRunning {
 		return false
 	}
-	h.endScope(cause)
+	t.cancel(cause)
 	return true
 }
 
@@ -169,6 +187,7 @@ func (h *hand) drop() (lowest, highest evtid.ID) {
 	for id := range h.retry.items {
 		owed = append(owed, id)
 	}
+	owed = append(owed, h.dropTasks()...)
 	h.batch, h.done, h.lost = h.batch[:0], 0, nil
 	h.retry.clear()
 	h.endScope(context.Canceled)
@@ -195,6 +214,11 @@ func (h *hand) held() question {
 			q.ids = append(q.ids, id)
 		}
 	}
+	for id, t := range h.tasks {
+		if !t.lost {
+			q.ids = append(q.ids, id)
+		}
+	}
 	for id := range h.retry.items {
 		q.ids = append(q.ids, id)
 	}
@@ -217,6 +241,9 @@ func (h *hand) renewed(q question, still []evtid.ID) (lost int) {
 			lost++
 		}
 	}
+	if h.provedAt.Before(q.at) {
+		h.provedAt, h.provedTakes = q.at, q.takes
+	}
 	if q.takes == h.takes {
 		h.seen.Store(max(h.seen.Load(), q.at.UnixNano()))
 	}
@@ -228,6 +255,9 @@ func (h *hand) renewed(q question, still []evtid.ID) (lost int) {
 func (h *hand) lose(id evtid.ID) bool {
 	_, waits := h.retry.items[id]
 	h.retry.remove(id)
+	if t := h.tasks[id]; t != nil {
+		return h.loseTask(t) || waits
+	}
 	if i := slices.Index(h.batch, id); i >= 0 {
 		if h.lost == nil {
 			h.lost = map[evtid.ID]struct{}{}
@@ -297,12 +327,14 @@ func (h *hand) sweep(by time.Time) {
 	h.retry.sweep(by)
 }
 
-// waiting says of each listed entry whether its back-off is still on.
+// waiting says of each listed entry whether its back-off is still on, or a worker
+// has it.
 func (h *hand) waiting(page []listed, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range page {
-		page[i].waiting = h.retry.waiting(page[i].id, now)
+		_, busy := h.tasks[page[i].id]
+		page[i].waiting = busy || h.retry.waiting(page[i].id, now)
 	}
 }
 

@@ -22,7 +22,7 @@ func (r *runner) drain() error {
 			return err
 		}
 		found += offerable(page)
-		if err := r.offerPage(after, page); err != nil || r.stopping() {
+		if err := r.offerPage(after, page); err != nil || r.halting() {
 			return err
 		}
 		if len(page) < r.cfg.Count {
@@ -38,6 +38,9 @@ func (r *runner) drain() error {
 			break
 		}
 		stuck = page[0].raw
+	}
+	if err := r.quiesce(); err != nil || r.halting() {
+		return err
 	}
 	r.hand.sweep(began)
 	r.drained = true
@@ -82,7 +85,7 @@ func offerable(page []listed) (n int) {
 // offerPage reads and offers the entries of a page that do not wait.
 func (r *runner) offerPage(after evtid.ID, page []listed) error {
 	for _, run := range planPage(after, page, r.cfg.MaxDeliveries) {
-		if r.stopping() {
+		if r.halting() {
 			return nil
 		}
 		r.sendAcks()
@@ -226,7 +229,7 @@ func (r *runner) offerClaimed(claimed []redislog.Entry) error {
 		if err != nil {
 			return err
 		}
-		if err := r.offerPage(after, page); err != nil || r.stopping() {
+		if err := r.offerPage(after, page); err != nil || r.halting() {
 			return err
 		}
 		if after = lastOf(page); len(page) < r.cfg.Count || after.IsZero() {

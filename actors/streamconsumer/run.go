@@ -17,12 +17,13 @@ import (
 // commands of a stop, and the append to the dead stream.
 const closingTime = 5 * time.Second
 
-// runner is one incarnation of a Consumer. Everything but hand, lease and gate
+// runner is one incarnation of a Consumer. Everything but hand, crew, lease and gate
 // belongs to the pump, the goroutine that Run is called on.
 type runner struct {
 	*Consumer
 	ctx   context.Context
 	hand  hand
+	crew  *crew // nil: the pump calls the handler itself
 	lease lease
 	gate  gate
 	token string // names this incarnation as the holder of attempts
@@ -57,13 +58,18 @@ type runner struct {
 }
 
 func newRunner(c *Consumer) *runner {
-	return &runner{
+	r := &runner{
 		Consumer:  c,
 		token:     c.cfg.Name + "/" + strconv.FormatInt(time.Now().UnixNano(), 36) + strconv.FormatUint(uint64(c.ports.rnd()*(1<<32)), 36),
 		cursor:    firstCursor,
 		rangeWait: map[redislog.SkippedRange]time.Time{},
 		before:    map[evtid.ID]int{},
 	}
+	if c.cfg.Workers > 1 {
+		r.crew = newCrew(c.cfg.Workers, r.runTask, r.halting)
+		r.hand.tasks = map[evtid.ID]*task{}
+	}
+	return r
 }
 
 // Run implements supervise.Runner.
@@ -156,6 +162,9 @@ func (r *runner) connect() error {
 	r.acks.again()
 	r.drained, r.advanced, r.rangesDue = false, true, true
 	r.overdue, r.ahead, r.next = nil, false, nil
+	if r.crew != nil {
+		r.crew.open()
+	}
 	return nil
 }
 
@@ -177,6 +186,7 @@ func (r *runner) endFormer(present int64) error {
 }
 
 func (r *runner) disconnect() {
+	r.standDown()
 	if r.stopping() {
 		r.finish()
 	}
@@ -198,6 +208,11 @@ func (r *runner) finish() {
 // loop runs phase after phase.
 func (r *runner) loop() error {
 	for {
+		if r.crew != nil {
+			if err := r.settleResults(); err != nil {
+				return err
+			}
+		}
 		var err error
 		switch nextPhase(r.facts(time.Now())) {
 		case phaseStop:

@@ -100,6 +100,11 @@ func (r *runner) workRange(rg redislog.SkippedRange) error {
 	if r.ports.arch == nil {
 		return r.loseRange(rg, "it was trimmed before the group was given it, and there is no archive")
 	}
+	// These records come one at a time, and beside them no other of their key may
+	// run.
+	if err := r.quiesce(); err != nil || r.halting() {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(r.ctx, closingTime)
 	defer cancel()
 	w, err := r.ports.arch.Watermark(ctx, r.stream)

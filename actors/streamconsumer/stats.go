@@ -44,7 +44,9 @@ type Stats struct {
 	Waiting int
 	// InHand counts entries that were read and not offered yet.
 	InHand int
-	// Handling is the delivery that runs, the zero ID when none does.
+	// Running counts handler calls that run, and Handling is the lowest entry among
+	// them, the zero ID when none does.
+	Running  int
 	Handling evtid.ID
 }
 
