@@ -45,6 +45,7 @@ func TestGapBehind(t *testing.T) {
 		what                string
 		cursor, first, last uint64
 		length              int64
+		next                uint64
 		to                  uint64
 		gap                 bool
 	}{
@@ -56,8 +57,14 @@ func TestGapBehind(t *testing.T) {
 		{what: "trimmed", cursor: 3, first: 7, last: 9, length: 3, to: 6, gap: true},
 		{what: "trimmed to nothing", cursor: 3, last: 9, to: 9, gap: true},
 		{what: "emptied behind the end", cursor: 9, last: 9},
+		{what: "trimmed to just behind it", cursor: 6, first: 7, last: 9, length: 3},
+		{what: "trimmed before the read", cursor: 3, next: 6, first: 6, last: 9, length: 4, to: 5, gap: true},
+		{what: "trimmed further after the read", cursor: 3, next: 6, first: 8, last: 9, length: 2, to: 5, gap: true},
+		{what: "trimmed after the read began just above", cursor: 3, next: 4, first: 8, last: 9, length: 2},
+		{what: "emptied after the read", cursor: 3, next: 6, last: 9, to: 5, gap: true},
+		{what: "still there after the read", cursor: 3, next: 6, first: 3, last: 9, length: 3},
 	} {
-		to, gap := gapBehind(at(c.cursor), redislog.StreamInfo{First: at(c.first), Last: at(c.last), Length: c.length})
+		to, gap := gapBehind(at(c.cursor), at(c.next), redislog.StreamInfo{First: at(c.first), Last: at(c.last), Length: c.length})
 		if gap != c.gap || gap && to != at(c.to) {
 			t.Errorf("%s: %v up to %s", c.what, gap, to)
 		}

@@ -41,8 +41,9 @@ type Update struct {
 //
 // An error does not end the sequence. Ranging on goes on where it stopped, after
 // a pause when Redis is unavailable, and behind the gap when it is an
-// *archive.GapError: records that left the stream and are in no archive this
-// runtime knows. The sequence ends when ctx does, without an error, or after a
+// *archive.GapError: records that left the stream, or may have, and are in no
+// archive this runtime knows. Without an archive that is told whenever the record
+// yielded last has been trimmed before the next one was read. The sequence ends when ctx does, without an error, or after a
 // *keyspace.NameError. Streams that are declared in the configuration are read
 // with their archive, streams that are only consumed here with the archive of
 // such a consumer, others from the live stream alone.
@@ -58,7 +59,7 @@ func (rt *Runtime) Follow(ctx context.Context, queue, stream string, after evtid
 		defer hints.Wait()
 		defer cancel()
 		f := &follower{cursor: after, hint: make(chan struct{}, 1), yield: yield}
-		f.reader, f.unproved = rt.reader(key)
+		f.reader, f.live = rt.reader(key)
 		hints.Go(func() { rt.hint(ctx, queue, f.hint) })
 		f.run(ctx)
 	}
@@ -85,15 +86,21 @@ func (rt *Runtime) reader(key keyspace.Stream) (r evtlog.Reader, live *redislog.
 
 // gapBehind decides whether records after a cursor may have been trimmed: those
 // below the oldest one that is there. Trims take the oldest first, so a stream
-// that still reaches down to the cursor has lost nothing after it.
-func gapBehind(cursor evtid.ID, info redislog.StreamInfo) (to evtid.ID, gap bool) {
+// that still reaches down to the cursor has lost nothing after it. next is the
+// first record that was read above the cursor before info, zero when none was.
+func gapBehind(cursor, next evtid.ID, info redislog.StreamInfo) (to evtid.ID, gap bool) {
 	switch {
 	case cursor.IsZero() || !cursor.Less(info.Last):
 		return to, false
 	case info.Length == 0:
-		return info.Last, true
+		to = info.Last
+	default:
+		to = info.First.Prev()
 	}
-	return info.First.Prev(), cursor.Less(info.First)
+	if !next.IsZero() && !to.Less(next) {
+		to = next.Prev()
+	}
+	return to, cursor.Less(to)
 }
 
 // hint puts a token into the channel for every announcement of the queue, and
@@ -119,12 +126,14 @@ func (rt *Runtime) hint(ctx context.Context, queue string, hint chan<- struct{})
 // follower is one Follow under way.
 type follower struct {
 	reader evtlog.Reader
-	// cursor is the record that was yielded last.
+	// live is set when there is no archive: then a trim may pass the cursor, and
+	// only the stream itself can tell.
+	live *redislog.Log
+	// cursor is where the next read begins. It is anchored when it is the record
+	// that was yielded last.
 	cursor   evtid.ID
+	anchored bool
 	caughtUp bool
-	// unproved is set until the first cursor, which this follower did not yield
-	// itself, was compared with a stream that has no archive.
-	unproved *redislog.Log
 	hint     chan struct{}
 	yield    func(Update, error) bool
 	failures int
@@ -158,27 +167,67 @@ var errLeft = errors.New("range loop was left")
 
 // read yields everything that stands above the cursor.
 func (f *follower) read(ctx context.Context) error {
-	if f.unproved != nil {
-		info, err := f.unproved.Info(ctx)
-		if err != nil {
-			return err
-		}
-		name := nameOf(f.unproved.Stream())
-		f.unproved = nil
-		if to, gap := gapBehind(f.cursor, info); gap {
-			return &archive.GapError{Stream: name, After: f.cursor, To: to, Reason: "the stream was trimmed to " + to.Next().String() + " or the cursor is no record of it, and there is no archive"}
-		}
+	err := f.readAbove(ctx, f.live == nil)
+	var gap *archive.GapError
+	switch {
+	case !errors.As(err, &gap) || !gap.After.Less(f.cursor):
+		return err
+	case f.cursor.Less(gap.To):
+		return &archive.GapError{Stream: gap.Stream, After: f.cursor, To: gap.To, Reason: gap.Reason}
 	}
-	for rec, err := range f.reader.Read(ctx, evtlog.Window{After: f.cursor}) {
+	// The floor of the stream proves that no trim has gone beyond the cursor.
+	return f.readAbove(ctx, true)
+}
+
+// readAbove reads once. As long as it is not proved that no trim has passed the
+// cursor, it begins at an anchored cursor, not above it: while that record is
+// there, no later one has been trimmed.
+func (f *follower) readAbove(ctx context.Context, proved bool) error {
+	w := evtlog.Window{After: f.cursor}
+	if !proved && f.anchored {
+		w.After = f.cursor.Prev()
+	}
+	for rec, err := range f.reader.Read(ctx, w) {
 		if err != nil {
 			return err
 		}
-		f.cursor = rec.ID
+		if !proved && f.anchored && rec.ID == f.cursor {
+			proved = true
+			continue
+		}
+		if !proved {
+			if err := f.prove(ctx, rec.ID); err != nil {
+				return err
+			}
+			proved = true
+		}
+		f.cursor, f.anchored = rec.ID, true
 		if !f.yield(Update{Record: rec}, nil) {
 			return errLeft
 		}
 	}
+	if !proved {
+		return f.prove(ctx, evtid.ID{})
+	}
 	return nil
+}
+
+// prove returns an error when records between the cursor and the first one that
+// was read above it, zero for none, may have been trimmed. It looks at the stream
+// after that read, as a trim may come at any moment.
+func (f *follower) prove(ctx context.Context, next evtid.ID) error {
+	info, err := f.live.Info(ctx)
+	if err != nil {
+		return err
+	}
+	to, gap := gapBehind(f.cursor, next, info)
+	if !gap {
+		return nil
+	}
+	return &archive.GapError{
+		Stream: nameOf(f.live.Stream()), After: f.cursor, To: to,
+		Reason: "the record there was trimmed or never was, and there is no archive: what came after it may have been trimmed too",
+	}
 }
 
 // fail yields an error and prepares to go on. It reports whether the receiver
@@ -189,7 +238,7 @@ func (f *follower) fail(ctx context.Context, err error) bool {
 	}
 	var gap *archive.GapError
 	if errors.As(err, &gap) && f.cursor.Less(gap.To) {
-		f.cursor = gap.To
+		f.cursor, f.anchored = gap.To, false
 		return true
 	}
 	err = supervise.Wait(ctx, resubscribe.Delay(f.failures, rand.Float64()))

@@ -244,3 +244,100 @@ func TestFollowWithAConsumersArchive(t *testing.T) {
 		t.Errorf("%d of 10 records were followed", seen)
 	}
 }
+
+// TestFollowTellsOfAGapBetweenReads trims what is appended while the receiver
+// holds the newest record in hand, so that the next read begins above a gap.
+func TestFollowTellsOfAGapBetweenReads(t *testing.T) {
+	srv := redistest.Start(t)
+	rt := start(t, runtime.Config{
+		Redis:   redislog.Config{URL: srv.URL()},
+		Streams: []runtime.Stream{{Queue: "q", Name: "s", Retention: evtlog.Keep{Last: 3, Exact: true}}},
+	})
+	ctx := bounded(t)
+	log, err := rt.Stream("q", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ids []evtid.ID
+	add := func(n int) {
+		for range n {
+			id, err := log.Append(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			ids = append(ids, id)
+		}
+	}
+	add(1)
+	var gap *archive.GapError
+	var got []evtid.ID
+	for u, err := range rt.Follow(ctx, "q", "s", evtid.ID{}) {
+		switch {
+		case errors.As(err, &gap):
+			continue
+		case err != nil:
+			t.Fatal(err)
+		case u.CaughtUp:
+			continue
+		}
+		got = append(got, u.ID)
+		if len(got) == 1 {
+			add(10)
+			if err := log.Sweep(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if u.ID == ids[len(ids)-1] {
+			break
+		}
+	}
+	if len(got) != 4 {
+		t.Errorf("%d records were followed, 4 were never trimmed", len(got))
+	}
+	if gap == nil || gap.After != ids[0] || gap.To.Less(ids[7]) || !gap.To.Less(ids[8]) {
+		t.Errorf("records %s to %s were trimmed; the follower is told of %v", ids[1], ids[7], gap)
+	}
+}
+
+// TestFollowAcrossAnExactTrim trims everything that the receiver was given from a
+// stream whose floor says so: nothing is missing, so nothing is told.
+func TestFollowAcrossAnExactTrim(t *testing.T) {
+	srv := redistest.Start(t)
+	arch := archivetest.NewMemory()
+	writer := start(t, runtime.Config{
+		Redis: redislog.Config{URL: srv.URL()},
+		Streams: []runtime.Stream{{
+			Queue: "q", Name: "s", Retention: evtlog.KeepLast(1), Durability: runtime.Window(1000), Archive: arch,
+		}},
+	})
+	reader := start(t, runtime.Config{Redis: redislog.Config{URL: srv.URL()}, Node: 1})
+	ctx := bounded(t)
+	log, err := writer.Stream("q", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const records = 5
+	add := func() {
+		if _, err := log.Announce(ctx, "e", job); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add()
+	seen := 0
+	for u, err := range reader.Follow(ctx, "q", "s", evtid.ID{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.CaughtUp {
+			continue
+		}
+		if seen++; seen == records {
+			break
+		}
+		if err := log.Sweep(ctx); err != nil { // archives what was yielded, and no more
+			t.Fatal(err)
+		}
+		add()
+		srv.Do("XTRIM", "emq:{q}:stream:s", "MAXLEN", "=", "1")
+	}
+}
