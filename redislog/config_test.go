@@ -50,6 +50,14 @@ func TestParseURLRefusesWithoutTellingSecrets(t *testing.T) {
 	}
 }
 
+func TestParseURLSaysWhatASchemeIs(t *testing.T) {
+	for _, url := range []string{"127.0.0.1:6379", "localhost:6379", "localhost", "/run/r.sock"} {
+		if _, err := parseURL(url); err == nil || !strings.Contains(err.Error(), "it has no scheme; write redis://host:port/database") {
+			t.Errorf("%s: got %v", url, err)
+		}
+	}
+}
+
 func TestConfigDefaults(t *testing.T) {
 	cfg := Config{}.withDefaults()
 	if cfg.URL != DefaultURL || cfg.ClientName != DefaultClientName || cfg.DialTimeout != DefaultDialTimeout ||

@@ -22,6 +22,9 @@ type endpoint struct {
 // *ConfigError that repeats nothing of the URL: in a malformed one, any part
 // can turn out to hold the password.
 func parseURL(raw string) (endpoint, error) {
+	if !strings.Contains(raw, "://") {
+		return endpoint{}, badURL("it has no scheme; write redis://host:port/database")
+	}
 	u, err := url.Parse(raw)
 	if err != nil || u.Opaque != "" {
 		// url's own error quotes the whole URL, password included.

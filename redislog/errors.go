@@ -66,6 +66,9 @@ func (e *ServerError) Error() string {
 // Unwrap returns the evtlog sentinel.
 func (e *ServerError) Unwrap() error { return e.sentinel }
 
+// opConnect is the Op of making a connection.
+const opConnect = "connect"
+
 // ConnError is a connection that could not be made, broke, ran out of time, was
 // cancelled or spoke nonsense. It has been closed. What was sent on it may or
 // may not have been done: read before repeating anything that is not idempotent.
@@ -80,7 +83,14 @@ type ConnError struct {
 
 // Error implements error.
 func (e *ConnError) Error() string {
-	return fmt.Sprintf("redislog: %s at %s: %v; the connection is closed, its last commands may or may not have been done", e.Op, e.Addr, e.Err)
+	next := "the connection is closed, its last commands may or may not have been done"
+	switch {
+	case errors.Is(e.Err, net.ErrClosed):
+		next = "its last commands may or may not have been done"
+	case e.Op == opConnect:
+		next = "nothing was asked of it yet; see that Redis serves there and that the URL is right"
+	}
+	return fmt.Sprintf("redislog: %s at %s: %v; %s", e.Op, e.Addr, e.Err, next)
 }
 
 // Unwrap returns evtlog.ErrUnavailable and the cause.

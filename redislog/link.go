@@ -71,9 +71,9 @@ func (c *Client) dialSocket(ctx context.Context, network, addr string) (net.Conn
 func (c *Client) dialError(ctx context.Context, err error) error {
 	var refused redis.Error
 	if errors.As(err, &refused) {
-		return serverError("connect", c.ep.addr, scrub(string(refused), c.ep.password))
+		return serverError(opConnect, c.ep.addr, scrub(string(refused), c.ep.password))
 	}
-	return &ConnError{Op: "connect", Addr: c.ep.addr, Err: cause(ctx, err)}
+	return &ConnError{Op: opConnect, Addr: c.ep.addr, Err: cause(ctx, err)}
 }
 
 // clientID asks for the server's number of the connection, 0 when the server
@@ -95,7 +95,7 @@ func (c *Client) clientID(ctx context.Context, l link) (int64, error) {
 // this the hand-written protocol has the socket to itself.
 func (c *Client) private(ctx context.Context, role string) (*wire, int64, error) {
 	if c.closed.Load() {
-		return nil, 0, c.errClosed("connect")
+		return nil, 0, c.errClosed(opConnect)
 	}
 	l, err := c.dial(ctx, role)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"testing"
 
 	"github.com/evtlog/evtlog"
@@ -112,6 +113,23 @@ func TestClassifyOwnErrors(t *testing.T) {
 	}
 	if got := Class(99).String(); got != "class(99)" {
 		t.Errorf("an unknown class prints %q", got)
+	}
+}
+
+// TestConnErrorSaysWhatIsNext: only a connection that stood can have carried a
+// command.
+func TestConnErrorSaysWhatIsNext(t *testing.T) {
+	for _, c := range []struct {
+		err  ConnError
+		want string
+	}{
+		{ConnError{Op: "XADD q/s", Addr: "h:1", Err: io.EOF}, "redislog: XADD q/s at h:1: EOF; the connection is closed, its last commands may or may not have been done"},
+		{ConnError{Op: opConnect, Addr: "h:1", Err: io.EOF}, "redislog: connect at h:1: EOF; nothing was asked of it yet; see that Redis serves there and that the URL is right"},
+		{ConnError{Op: opConnect, Addr: "h:1", Err: net.ErrClosed}, "redislog: connect at h:1: use of closed network connection; its last commands may or may not have been done"},
+	} {
+		if got := c.err.Error(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
 	}
 }
 
