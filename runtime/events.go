@@ -8,11 +8,16 @@ import (
 )
 
 // logged returns an observer that writes each event as a log line before it
-// passes it on.
+// passes it on. What the component that noticed it has written with the same
+// logger already is not written twice.
 func logged(log *slog.Logger, next evtlog.Observer) evtlog.Observer {
 	return func(e evtlog.Event) {
-		level, msg, attrs := line(e)
-		log.Log(context.Background(), level, msg, attrs...)
+		switch e.(type) {
+		case evtlog.SecondWriter, evtlog.StateChanged, evtlog.Restarted:
+		default:
+			level, msg, attrs := line(e)
+			log.Log(context.Background(), level, msg, attrs...)
+		}
 		next.Emit(e)
 	}
 }
@@ -21,12 +26,6 @@ func logged(log *slog.Logger, next evtlog.Observer) evtlog.Observer {
 // wants to hear of it.
 func line(e evtlog.Event) (level slog.Level, msg string, attrs []any) {
 	switch e := e.(type) {
-	case evtlog.SecondWriter:
-		return slog.LevelError, "a second writer is at work on the stream", []any{"stream", e.Stream, "id", e.ID, "top", e.Top}
-	case evtlog.StateChanged:
-		return stateLevel(e.State), "component " + e.State.String(), []any{"component", e.Component, "err", e.Err}
-	case evtlog.Restarted:
-		return slog.LevelWarn, "component restarts", []any{"component", e.Component, "restarts", e.Restarts, "delay", e.Delay, "err", e.Reason}
 	case evtlog.Folded:
 		return slog.LevelDebug, "folded", []any{"stream", e.Stream, "records", e.Records, "watermark", e.To, "took", e.Took}
 	case evtlog.Trimmed:
@@ -47,14 +46,4 @@ func line(e evtlog.Event) (level slog.Level, msg string, attrs []any) {
 		return slog.LevelWarn, "entry without its id", []any{"stream", e.Stream, "id", e.ID, "stored", e.Stored}
 	}
 	return slog.LevelInfo, "event", []any{"event", e}
-}
-
-func stateLevel(s evtlog.State) slog.Level {
-	switch s {
-	case evtlog.Failed:
-		return slog.LevelError
-	case evtlog.Degraded:
-		return slog.LevelWarn
-	}
-	return slog.LevelInfo
 }

@@ -103,7 +103,11 @@ func (s *System) transition(c *component, state evtlog.State, err error) {
 	case evtlog.Failed:
 		level = slog.LevelError
 	}
-	s.logger.Log(context.Background(), level, "component "+state.String(), "component", c.path, "error", err)
+	attrs := []any{"component", c.path}
+	if err != nil {
+		attrs = append(attrs, "error", err)
+	}
+	s.logger.Log(context.Background(), level, "component "+state.String(), attrs...)
 	s.emit(evtlog.StateChanged{Component: c.path, State: state, Err: err})
 }
 
