@@ -3,7 +3,7 @@
 // figures move by a factor of two from hour to hour on a shared machine; ratios
 // of two measurements back to back do so much less.
 //
-//	go run ./bench [-quick] [-only NAME,…] [-o table|json|svg] [-record FILE]
+//	go run ./bench [-quick] [-only NAME,…] [-o table|json|md|svg] [-record FILE]
 //	go run ./bench -growth [-large]   # how cost grows with size
 //	go run ./bench -from FILE -o svg  # show what was recorded
 //
@@ -52,15 +52,15 @@ func parse(args []string, usage io.Writer) (options, error) {
 	flags.BoolVar(&o.growth, "growth", false, "measure how cost grows with size instead of the targets")
 	flags.BoolVar(&o.large, "large", false, "with -growth: the largest sizes too; takes minutes and gigabytes")
 	flags.StringVar(&o.only, "only", "", "run only the rows of these names, separated by commas")
-	flags.StringVar(&o.format, "o", "table", "output format: table|json|svg")
+	flags.StringVar(&o.format, "o", "table", "output format: table|json|md|svg")
 	flags.StringVar(&o.record, "record", "", "also write the report, with machine and versions, to this JSON file")
 	flags.StringVar(&o.from, "from", "", "measure nothing; show the report in this JSON file")
 	flags.StringVar(&o.profile, "cpuprofile", "", "write a CPU profile of the product's process to this file")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if !slices.Contains([]string{"table", "json", "svg"}, o.format) {
-		return o, fmt.Errorf("output format %q is unknown; use table, json or svg", o.format)
+	if !slices.Contains([]string{"table", "json", "md", "svg"}, o.format) {
+		return o, fmt.Errorf("output format %q is unknown; use table, json, md or svg", o.format)
 	}
 	return o, nil
 }

@@ -155,6 +155,9 @@ func TestShowsWhatWasRecorded(t *testing.T) {
 			t.Errorf("the table lacks %q:\n%s", part, table)
 		}
 	}
+	if md := shown("md"); !strings.Contains(md, "| append-1 | 0.90 | ≥ 0.95 | NO | 9.0 | 10.0 |") || !strings.Contains(md, "| idle | | | skipped: takes long |") {
+		t.Errorf("the document's table is\n%s", md)
+	}
 	if _, err := readReport(filepath.Join(t.TempDir(), "none.json")); err == nil {
 		t.Error("a report that is not there was read")
 	}

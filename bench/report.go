@@ -57,6 +57,8 @@ func show(out io.Writer, format string, r Report) error {
 		enc := json.NewEncoder(out)
 		enc.SetIndent("", "  ")
 		return enc.Encode(r.Rows)
+	case "md":
+		return showMarkdown(out, r)
 	case "svg":
 		_, err := out.Write(chart(r))
 		return err
@@ -92,6 +94,28 @@ func showTable(out io.Writer, r Report) error {
 	h := r.Host
 	_, err := fmt.Fprintf(out, "%s, %s, %d cores, %s, Redis %s, %s, load %s before and %s after\n",
 		h.System, h.CPU, h.Cores, h.Go, h.Redis, h.Date, h.LoadBefore, h.LoadAfter)
+	return err
+}
+
+// showMarkdown prints the table of a document.
+func showMarkdown(out io.Writer, r Report) error {
+	var b strings.Builder
+	b.WriteString("| row | ratio | target | reached | product | limit | unit | against |\n|---|---|---|---|---|---|---|---|\n")
+	for _, row := range r.Rows {
+		switch {
+		case row.Error != "":
+			fmt.Fprintf(&b, "| %s | | | failed | | | | |\n", row.Name)
+		case row.Skipped != "":
+			fmt.Fprintf(&b, "| %s | | | skipped: %s | | | | |\n", row.Name, row.Skipped)
+		default:
+			fmt.Fprintf(&b, "| %s | %.2f | %s | %s | %s | %s | %s | %s |\n", row.Name, row.Ratio, row.bound(), yes(row),
+				figure(row.Product), figure(row.Limit), row.Unit, row.Against)
+		}
+	}
+	for _, line := range caption(r.Host) {
+		b.WriteString("\n" + line + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
 	return err
 }
 
