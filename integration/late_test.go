@@ -247,14 +247,29 @@ func (d *drill) revive(i int) {
 	}
 }
 
-// await waits until each group has finished the stream.
+// await waits until each group has finished the stream. That may take long on a
+// busy machine; what it may not do is stand still.
 func (d *drill) await() {
 	d.t.Helper()
-	ctx := testContext(d.t)
+	began := time.Now()
 	for _, g := range lateGroups {
-		eventually(d.t, 120*time.Second, "group "+g+" to finish", func() bool {
-			done, err := runtime.CaughtUp(ctx, d.live, g)
-			return err == nil && done
-		})
+		handled, at := -1, time.Now()
+		for !d.finished(g) {
+			if n := d.history.handledBy(g); n != handled {
+				handled, at = n, time.Now()
+			}
+			if time.Since(at) > time.Minute {
+				d.t.Fatalf("group %s stands still at %d of %d records", g, handled, len(d.appended))
+			}
+			<-time.After(20 * time.Millisecond)
+		}
 	}
+	d.t.Logf("both groups had finished %s after the last append", time.Since(began).Round(time.Millisecond))
+}
+
+func (d *drill) finished(group string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	done, err := runtime.CaughtUp(ctx, d.live, group)
+	return err == nil && done
 }
