@@ -92,6 +92,17 @@ func TestWorstState(t *testing.T) {
 	}
 }
 
+// TestObserverPanicIsContained: the program's observer runs in the goroutines of
+// the components.
+func TestObserverPanicIsContained(t *testing.T) {
+	var text strings.Builder
+	observer := logged(slog.New(slog.NewTextHandler(&text, nil)), func(evtlog.Event) { panic("of the program") })
+	observer(evtlog.Drained{Consumer: "n"})
+	if got := text.String(); !strings.Contains(got, "observer panicked") || !strings.Contains(got, "of the program") {
+		t.Errorf("logged %q", got)
+	}
+}
+
 // TestEveryEventHasItsLine logs each kind of event: none falls through to the
 // nameless line, and the three that components write themselves are left to them.
 func TestEveryEventHasItsLine(t *testing.T) {

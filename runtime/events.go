@@ -9,7 +9,8 @@ import (
 
 // logged returns an observer that writes each event as a log line before it
 // passes it on. What the component that noticed it has written with the same
-// logger already is not written twice.
+// logger already is not written twice. A panic of next ends here: it runs in the
+// goroutine of the component that reports, and would restart it for ever.
 func logged(log *slog.Logger, next evtlog.Observer) evtlog.Observer {
 	return func(e evtlog.Event) {
 		switch e.(type) {
@@ -18,6 +19,11 @@ func logged(log *slog.Logger, next evtlog.Observer) evtlog.Observer {
 			level, msg, attrs := line(e)
 			log.Log(context.Background(), level, msg, attrs...)
 		}
+		defer func() {
+			if v := recover(); v != nil {
+				log.Error("observer panicked", "event", e, "panic", v)
+			}
+		}()
 		next.Emit(e)
 	}
 }
