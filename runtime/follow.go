@@ -21,6 +21,10 @@ import (
 // after this.
 const followPoll = time.Second
 
+// heldFor is how long a subscription must have stood for its loss to count as
+// the first one. A server that confirms each and then ends it is not hammered.
+const heldFor = 5 * time.Second
+
 // Update is one step of a followed stream: a record, or the moment at which all
 // records that stood when Follow began have been yielded.
 type Update struct {
@@ -107,9 +111,9 @@ func gapBehind(cursor, next evtid.ID, info redislog.StreamInfo) (to evtid.ID, ga
 // whenever the subscription stands again. It never waits for the receiver.
 func (rt *Runtime) hint(ctx context.Context, queue string, hint chan<- struct{}) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
+		began := time.Now()
 		sub, err := rt.client.Subscribe(ctx, queue)
 		for err == nil {
-			attempt = 0
 			select {
 			case hint <- struct{}{}:
 			default:
@@ -118,6 +122,9 @@ func (rt *Runtime) hint(ctx context.Context, queue string, hint chan<- struct{})
 		}
 		if sub != nil {
 			_ = sub.Close()
+		}
+		if sub != nil && time.Since(began) > heldFor {
+			attempt = 0
 		}
 		_ = supervise.Wait(ctx, resubscribe.Delay(attempt, rand.Float64()))
 	}

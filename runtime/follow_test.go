@@ -1,9 +1,11 @@
 package runtime_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/archive/archivetest"
 	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/internal/faultproxy"
 	"github.com/evtlog/evtlog/internal/redistest"
 	"github.com/evtlog/evtlog/keyspace"
 	"github.com/evtlog/evtlog/redislog"
@@ -339,5 +342,46 @@ func TestFollowAcrossAnExactTrim(t *testing.T) {
 		}
 		add()
 		srv.Do("XTRIM", "emq:{q}:stream:s", "MAXLEN", "=", "1")
+	}
+}
+
+// TestFollowDoesNotHammer cuts every subscription as soon as it stands. Each new
+// one comes after a longer pause than the one before it, although the server
+// confirmed them all.
+func TestFollowDoesNotHammer(t *testing.T) {
+	srv := redistest.Start(t)
+	proxy := faultproxy.Start(t, srv.Addr)
+	rt := start(t, runtime.Config{Redis: redislog.Config{URL: proxy.URL()}})
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	subscribed := make(chan struct{}, 1000)
+	proxy.Drop(func(answer []byte) bool {
+		if bytes.HasPrefix(answer, []byte("*3\r\n$9\r\nsubscribe\r\n")) {
+			subscribed <- struct{}{}
+		}
+		return false
+	})
+	cuts := 0
+	var cutting sync.WaitGroup
+	cutting.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-subscribed:
+				cuts++
+				for srv.Do("CLIENT", "KILL", "TYPE", "pubsub") == ":0" && ctx.Err() == nil {
+				}
+			}
+		}
+	})
+	for _, err := range rt.Follow(ctx, "q", "s", evtid.ID{}) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	cutting.Wait()
+	if cuts < 2 || cuts > 18 {
+		t.Errorf("%d subscriptions in two seconds", cuts)
 	}
 }
