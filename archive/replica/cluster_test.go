@@ -62,10 +62,24 @@ func newCluster(t *testing.T, size int, tune func(id string, c *Config)) *testCl
 // add starts a new node that joins through the others.
 func (c *testCluster) add(id string, change func(*Config)) *Node {
 	c.t.Helper()
+	c.configure(id, change)
+	return c.start(id)
+}
+
+// addWithin is add for a node that has much to pull.
+func (c *testCluster) addWithin(id string, within time.Duration) *Node {
+	c.t.Helper()
+	c.configure(id, nil)
+	return c.startWithin(id, within)
+}
+
+// configure makes up the Config of a new node.
+func (c *testCluster) configure(id string, change func(*Config)) {
+	c.t.Helper()
 	cfg := Config{
 		Dir: filepath.Join(c.t.TempDir(), id), ID: id, Cluster: "test",
 		RaftListen: "127.0.0.1:0", HTTPListen: "127.0.0.1:0",
-		Peers: c.httpAddresses(), ElectionTimeout: 300 * time.Millisecond,
+		Peers:        c.httpAddresses(),
 		CompareEvery: 300 * time.Millisecond, ReserveBytes: 1 << 20, Logger: testLogger(),
 	}
 	if cfg.Logger != nil {
@@ -78,13 +92,17 @@ func (c *testCluster) add(id string, change func(*Config)) *Node {
 		change(&cfg)
 	}
 	c.cfgs[id] = cfg
-	return c.start(id)
 }
 
 // start starts a node of the cluster with the Config it had.
 func (c *testCluster) start(id string) *Node {
 	c.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	return c.startWithin(id, 30*time.Second)
+}
+
+func (c *testCluster) startWithin(id string, within time.Duration) *Node {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
 	n, err := Start(ctx, c.cfgs[id])
 	if err != nil {

@@ -54,8 +54,9 @@ type Config struct {
 	// anyone who reaches its ports can then read and change the archive.
 	AllowInsecureNetwork bool
 
-	// ElectionTimeout is raft's heartbeat and election time-out: a dead leader is
-	// replaced after about two of them. Zero means 500 ms; at least 100 ms.
+	// ElectionTimeout is raft's election time-out; its heartbeat time-out is 6/10
+	// of it and the leader's lease half of it. A dead leader is replaced after
+	// about two of them. Zero means 500 ms; at least 100 ms.
 	ElectionTimeout time.Duration
 	// TransportTimeout bounds one raft call. Zero means 10 s.
 	TransportTimeout time.Duration

@@ -26,7 +26,7 @@ func TestFailover(t *testing.T) {
 		kills, limit = 20, 2*time.Second
 	}
 	nodes, addrs := processCluster(t)
-	cl, err := client.New(client.Config{Addresses: addrs})
+	cl, err := client.New(client.Config{Addresses: addrs, Logger: testLogger()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,8 @@ func (n *Node) stub(addr string) pb.ArchiveServiceClient {
 		scheme = "https://"
 	}
 	creds := api.Credentials{Token: n.cfg.Token, Identity: n.identity}
-	s := pb.NewArchiveServiceClient(n.peerHTTP, scheme+addr, connect.WithInterceptors(creds))
+	// Without compression: it would cost more time than the network does.
+	s := pb.NewArchiveServiceClient(n.peerHTTP, scheme+addr, connect.WithInterceptors(creds), connect.WithAcceptCompression("gzip", nil, nil))
 	n.stubs[addr] = s
 	return s
 }

@@ -124,6 +124,8 @@ var links = []struct {
 	{"archive/replica/client", isRaft, "a client of a cluster must not link raft"},
 	{"console", isRaft, "a program without an archive cluster must not link raft"},
 	{"metrics", isRaft, "a program without an archive cluster must not link raft"},
+	{"examples/gameserver", isRaft, "a game server links raft only when it embeds a node"},
+	{"examples/peldrain", isRaft, "it embeds no node"},
 }
 
 func isRaft(dep string) bool { return within(raft)(dep) || within(raftStore)(dep) }

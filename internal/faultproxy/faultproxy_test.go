@@ -211,8 +211,12 @@ func TestRawAnswers(t *testing.T) {
 	if _, err := io.WriteString(s.conn, "lost"); err != nil {
 		t.Fatal(err)
 	}
-	for p.Swallowing() > 0 {
-		time.Sleep(time.Millisecond)
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(20 * time.Second); p.Swallowing() > 0; <-tick.C {
+		if time.Now().After(end) {
+			t.Fatal("the answer was not swallowed")
+		}
 	}
 	if _, err := io.WriteString(s.conn, "kept"); err != nil {
 		t.Fatal(err)
