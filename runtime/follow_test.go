@@ -89,25 +89,36 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-func TestFollowTellsOfAGap(t *testing.T) {
-	srv := redistest.Start(t)
+// keepsThree is a stream that keeps three records and has no archive.
+func keepsThree(t *testing.T) (*runtime.Runtime, *runtime.Log) {
+	t.Helper()
 	rt := start(t, runtime.Config{
-		Redis:   redislog.Config{URL: srv.URL()},
+		Redis:   redislog.Config{URL: redistest.Start(t).URL()},
 		Streams: []runtime.Stream{{Queue: "q", Name: "s", Retention: evtlog.Keep{Last: 3, Exact: true}}},
 	})
-	ctx := bounded(t)
 	log, err := rt.Stream("q", "s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ids []evtid.ID
-	for range 10 {
-		id, err := log.Append(ctx)
+	return rt, log
+}
+
+func appendN(t *testing.T, log *runtime.Log, n int) (ids []evtid.ID) {
+	t.Helper()
+	for range n {
+		id, err := log.Append(bounded(t))
 		if err != nil {
 			t.Fatal(err)
 		}
 		ids = append(ids, id)
 	}
+	return ids
+}
+
+func TestFollowTellsOfAGap(t *testing.T) {
+	rt, log := keepsThree(t)
+	ctx := bounded(t)
+	ids := appendN(t, log, 10)
 	var gap *archive.GapError
 	seen, trimmed := 0, false
 	for u, err := range rt.Follow(ctx, "q", "s", evtid.ID{}) {
@@ -218,11 +229,7 @@ func TestFollowWithAConsumersArchive(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 10 {
-		if _, err := log.Append(ctx); err != nil {
-			t.Fatal(err)
-		}
-	}
+	appendN(t, log, 10)
 	if err := log.Sweep(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -251,27 +258,9 @@ func TestFollowWithAConsumersArchive(t *testing.T) {
 // TestFollowTellsOfAGapBetweenReads trims what is appended while the receiver
 // holds the newest record in hand, so that the next read begins above a gap.
 func TestFollowTellsOfAGapBetweenReads(t *testing.T) {
-	srv := redistest.Start(t)
-	rt := start(t, runtime.Config{
-		Redis:   redislog.Config{URL: srv.URL()},
-		Streams: []runtime.Stream{{Queue: "q", Name: "s", Retention: evtlog.Keep{Last: 3, Exact: true}}},
-	})
+	rt, log := keepsThree(t)
 	ctx := bounded(t)
-	log, err := rt.Stream("q", "s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ids []evtid.ID
-	add := func(n int) {
-		for range n {
-			id, err := log.Append(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ids = append(ids, id)
-		}
-	}
-	add(1)
+	ids := appendN(t, log, 1)
 	var gap *archive.GapError
 	var got []evtid.ID
 	for u, err := range rt.Follow(ctx, "q", "s", evtid.ID{}) {
@@ -285,7 +274,7 @@ func TestFollowTellsOfAGapBetweenReads(t *testing.T) {
 		}
 		got = append(got, u.ID)
 		if len(got) == 1 {
-			add(10)
+			ids = append(ids, appendN(t, log, 10)...)
 			if err := log.Sweep(ctx); err != nil {
 				t.Fatal(err)
 			}
