@@ -77,10 +77,18 @@ func (e *FieldError) Unwrap() error { return ErrBadField }
 
 // TooLargeError says that a record passes the size limit. Store the body
 // elsewhere and append a reference, or raise the limit.
-type TooLargeError struct{ Size, Limit int }
+type TooLargeError struct {
+	Size, Limit int
+	// Batch is true when each record may be appended, but all of them together
+	// are more than the writer's queue takes. Append them in smaller batches.
+	Batch bool
+}
 
 // Error implements error.
 func (e *TooLargeError) Error() string {
+	if e.Batch {
+		return fmt.Sprintf("evtlog: batch of %d bytes refused: the writer queues %d at most; append it in smaller batches", e.Size, e.Limit)
+	}
 	return fmt.Sprintf("evtlog: record of %d bytes refused: the limit is %d; store the body elsewhere, or raise MaxRecordBytes", e.Size, e.Limit)
 }
 

@@ -126,6 +126,7 @@ func TestErrors(t *testing.T) {
 		{&evtlog.NotReplicatedError{Stream: stream, ID: at, Want: 2, Got: -1}, evtlog.ErrNotReplicated, []string{"unknown number of 2"}},
 		{&evtlog.FieldError{Index: 3, Name: "id", Reason: "reserved"}, evtlog.ErrBadField, []string{"field 3", `"id"`, "reserved"}},
 		{&evtlog.TooLargeError{Size: 9, Limit: 8}, evtlog.ErrTooLarge, []string{"9 bytes", "limit is 8", "raise MaxRecordBytes"}},
+		{&evtlog.TooLargeError{Size: 9, Limit: 8, Batch: true}, evtlog.ErrTooLarge, []string{"batch of 9 bytes", "8 at most", "smaller batches"}},
 		{&evtlog.WindowError{Field: "to", Value: "x", Reason: "why"}, evtlog.ErrBadWindow, []string{"window to x", "why"}},
 		{&evtlog.KeepError{Field: "Last", Value: "-1", Reason: "why"}, evtlog.ErrBadKeep, []string{"retention Last -1", "why"}},
 		{&evtlog.NonMonotonicError{Stream: stream, ID: at, Top: top}, evtlog.ErrNonMonotonic, []string{"cm/feed", at.String(), top.String(), fmt.Sprint("node ", top.Node()), "stop the second writer"}},

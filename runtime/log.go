@@ -32,9 +32,10 @@ func (l *Log) Name() evtlog.StreamName { return l.name }
 // Append appends one record and returns its id, the receipt. The fields keep
 // their order; none may be called "id".
 //
-// A nil error means committed. An *evtlog.UncertainError means that the outcome
-// is not known yet: settle it with Resolve. Any other error means that nothing
-// was written: *evtlog.RejectedError, *evtlog.NonMonotonicError,
+// A nil error means committed, and so does an *evtlog.NotReplicatedError, which
+// only Stream.Replicas asks for: do not append the record again. An
+// *evtlog.UncertainError means that the outcome is not known yet: settle it with
+// Resolve. Any other error means that nothing was written: *evtlog.RejectedError, *evtlog.NonMonotonicError,
 // *evtlog.FieldError, *evtlog.TooLargeError, evtlog.ErrOverloaded when there
 // was no room before ctx ended, evtlog.ErrStopped.
 func (l *Log) Append(ctx context.Context, fields ...evtlog.Field) (evtid.ID, error) {
@@ -43,7 +44,9 @@ func (l *Log) Append(ctx context.Context, fields ...evtlog.Field) (evtid.ID, err
 
 // AppendBatch appends records in their order, in as few round trips as it can.
 // It is not atomic: each record has its own receipt, in the order given, and
-// the error is non-nil when any of them was not committed.
+// the error is non-nil when any of them was not committed. A record that Append
+// would refuse, and a batch of more than 64 MiB (*evtlog.TooLargeError), refuse
+// the whole of it before anything is sent: there are no receipts then.
 func (l *Log) AppendBatch(ctx context.Context, records [][]evtlog.Field) ([]publisher.Receipt, error) {
 	return l.writer.AppendBatch(ctx, records)
 }

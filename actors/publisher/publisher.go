@@ -177,7 +177,7 @@ func (p *Publisher) AppendBatch(ctx context.Context, records [][]evtlog.Field) (
 		cost += charge(fields)
 	}
 	if cost > p.cfg.MaxQueuedBytes {
-		return nil, &evtlog.TooLargeError{Size: cost, Limit: p.cfg.MaxQueuedBytes}
+		return nil, &evtlog.TooLargeError{Size: cost, Limit: p.cfg.MaxQueuedBytes, Batch: true}
 	}
 	if err := p.inbox.admit(ctx, cost); err != nil {
 		return nil, err
