@@ -349,9 +349,6 @@ func TestServerAtItsMemoryLimit(t *testing.T) {
 
 // Every wait has an end, and an idle member keeps its one connection.
 func TestIdleForTenSeconds(t *testing.T) {
-	if testing.Short() {
-		t.Log("10 s of idling")
-	}
 	t.Parallel()
 	w := newWorld(t)
 	w.append(1)
