@@ -164,9 +164,11 @@ func (e *env) stall(ctx context.Context, log *runtime.Log, callers int) (float64
 	return growth, stats, err
 }
 
-// heap is what is in use after a collection.
+// heap is what is in use after two collections: the first leaves what lies in
+// pools.
 func heap() float64 {
 	var m goruntime.MemStats
+	goruntime.GC()
 	goruntime.GC()
 	goruntime.ReadMemStats(&m)
 	return float64(m.HeapAlloc)
