@@ -60,6 +60,10 @@ func appendTests() []test {
 			limit: peerOn("asynq-enqueue", asynqAppends, 64), product: appends(manyAppends, 64),
 		},
 		comparison{
+			name: "append-1-vs-redigo", against: "redigo Do, one after the other", informative: true,
+			limit: peerOn("redigo-lone", loneAppends, 1), product: appends(loneAppends, 1),
+		},
+		comparison{
 			name: "append-vs-redigo", against: "redigo Send, Flush, Receive, batches of 256", informative: true,
 			limit: peerOn("redigo-append", manyAppends, 1), product: appends(manyAppends, 1024),
 		},

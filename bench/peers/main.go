@@ -43,6 +43,7 @@ func works() map[string]work {
 		"redigo-append":     redigoAppend,
 		"redigo-consume":    redigoConsume,
 		"redigo-endtoend":   redigoEndToEnd,
+		"redigo-lone":       redigoLone,
 		"redigo-replay":     redigoReplay,
 		"ulid":              ulidStrings,
 		"watermill-consume": watermillConsume,

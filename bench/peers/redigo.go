@@ -17,6 +17,20 @@ func xadd(key string) []any {
 	return args
 }
 
+// redigoLone appends one after the other, each with its own round trip.
+func redigoLone(_ context.Context, j job) (Result, error) {
+	conn, err := redis.Dial("tcp", j.redis)
+	if err != nil {
+		return Result{}, err
+	}
+	defer conn.Close()
+	args := xadd(j.stream)
+	return called(j.records, 1, func() error {
+		_, err := redis.String(conn.Do("XADD", args...))
+		return err
+	})
+}
+
 // batch is how many appends go out together.
 const batch = 256
 
