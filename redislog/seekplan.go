@@ -60,6 +60,12 @@ func planSeek(f seekFacts, target evtid.ID) SeekPlan {
 	return p
 }
 
+// OwedRanges returns what a group with this position and these recorded ranges
+// has not been given of the records up to top, in order and without overlap.
+func OwedRanges(position evtid.ID, recorded []SkippedRange, top evtid.ID) []SkippedRange {
+	return normalRanges(append(slices.Clone(recorded), SkippedRange{After: position, To: top}))
+}
+
 // normalRanges returns ranges that hold the same ids, in order, apart from each
 // other.
 func normalRanges(ranges []SkippedRange) []SkippedRange {

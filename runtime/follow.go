@@ -23,7 +23,7 @@ const followPoll = time.Second
 
 // heldFor is how long a subscription must have stood for its loss to count as
 // the first one. A server that confirms each and then ends it is not hammered.
-const heldFor = 5 * time.Second
+const heldFor = time.Second
 
 // Update is one step of a followed stream: a record, or the moment at which all
 // records that stood when Follow began have been yielded.

@@ -22,6 +22,7 @@ type Consumer struct {
 	count  counters
 	// current is the incarnation at work.
 	current atomic.Pointer[runner]
+	pause   pauseSwitch
 
 	mu sync.Mutex
 	at position
@@ -93,6 +94,7 @@ func (c *Consumer) Cancel(id evtid.ID, cause error) bool {
 // Stats returns what was counted so far.
 func (c *Consumer) Stats() Stats {
 	s := c.count.stats()
+	s.Paused = c.pause.atRest()
 	if r := c.current.Load(); r != nil {
 		r.hand.describe(&s)
 	}

@@ -56,6 +56,7 @@ type crew struct {
 	active int
 	done   []*task
 	shut   bool
+	halted bool          // a worker went off duty because of halt
 	bell   chan struct{} // rings when a task is done
 }
 
@@ -89,7 +90,11 @@ func (c *crew) next(done *task) (t *task) {
 		c.lanes.finished(done)
 		c.done = append(c.done, done)
 	}
-	if !c.shut && !c.halt() {
+	switch {
+	case c.shut:
+	case c.halt():
+		c.halted = true
+	default:
 		t = c.lanes.next()
 	}
 	if t == nil {
@@ -125,7 +130,14 @@ func (c *crew) open() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.lanes.drop()
-	c.shut = false
+	c.shut, c.halted = false, false
+}
+
+// wasHalted reports whether tasks may wait that no worker will begin.
+func (c *crew) wasHalted() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.halted
 }
 
 func (c *crew) close() {

@@ -11,6 +11,7 @@ type phase uint8
 
 const (
 	phaseStop   phase = iota
+	phasePause        // rest until the program resumes
 	phaseDrain        // offer what is pending under the own name, once
 	phaseRetry        // offer failed entries whose back-off is over
 	phaseBeat         // take over entries of dead peers
@@ -21,6 +22,7 @@ const (
 // loopFacts is what the next phase depends on.
 type loopFacts struct {
 	stopping bool
+	paused   bool
 	ahead    bool // new entries were read ahead
 	drained  bool // since the connection was made
 	retryDue bool
@@ -37,6 +39,8 @@ func nextPhase(f loopFacts) phase {
 	switch {
 	case f.stopping:
 		return phaseStop
+	case f.paused:
+		return phasePause
 	case f.ahead:
 		return phaseRead
 	case !f.drained:

@@ -13,6 +13,8 @@ func TestNextPhase(t *testing.T) {
 		change func(*loopFacts)
 		want   phase
 	}{
+		"a stop comes before a pause":               {func(f *loopFacts) { f.stopping, f.paused = true, true }, phaseStop},
+		"a pause comes before all work":             {func(f *loopFacts) { f.paused, f.ahead, f.drained = true, true, false }, phasePause},
 		"a stop comes before everything":            {func(f *loopFacts) { f.stopping, f.ahead = true, true }, phaseStop},
 		"what was read ahead is offered first":      {func(f *loopFacts) { f.ahead = true }, phaseRead},
 		"own pending entries come first":            {func(f *loopFacts) {}, phaseDrain},

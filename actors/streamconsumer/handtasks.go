@@ -84,6 +84,23 @@ func (h *hand) loseTask(t *task) bool {
 	return true
 }
 
+// unoffered lists what is in hand and was not given to the handler.
+func (h *hand) unoffered() (ids []evtid.ID) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, id := range h.batch[h.done:] {
+		if _, lost := h.lost[id]; !lost && !id.IsZero() {
+			ids = append(ids, id)
+		}
+	}
+	for id, t := range h.tasks {
+		if t.state < taskRunning && !t.lost {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // restTasks puts down what no handler was called for. The caller locks.
 func (h *hand) restTasks() {
 	for id, t := range h.tasks {

@@ -17,6 +17,7 @@ type groupLog interface {
 	Groups(ctx context.Context) ([]redislog.GroupInfo, error)
 	Pending(ctx context.Context, group string, after evtid.ID, n int, consumer string, minIdle time.Duration) ([]redislog.PendingEntry, error)
 	Renew(ctx context.Context, group, consumer string, ids []evtid.ID) (still []evtid.ID, err error)
+	Yield(ctx context.Context, group, consumer string, ids []evtid.ID, idle time.Duration) error
 	SkippedRanges(ctx context.Context, group string) ([]redislog.SkippedRange, error)
 	AddSkipped(ctx context.Context, group string, ranges ...redislog.SkippedRange) error
 	ShrinkSkipped(ctx context.Context, group string, r redislog.SkippedRange, done evtid.ID) error

@@ -39,6 +39,7 @@ type runner struct {
 	next    []redislog.Entry // read ahead, in hand, not offered
 	took    time.Duration    // for the last batch of new entries; 0 unknown
 
+	pausing  bool // a pause was seen, and the loop has not gone through it
 	drained  bool
 	started  bool // the first pass over the own pending list is reported
 	redrain  time.Time
@@ -66,7 +67,7 @@ func newRunner(c *Consumer) *runner {
 		before:    map[evtid.ID]int{},
 	}
 	if c.cfg.Workers > 1 {
-		r.crew = newCrew(c.cfg.Workers, r.runTask, r.halting)
+		r.crew = newCrew(c.cfg.Workers, r.runTask, func() bool { return r.stopping() || c.pause.on.Load() })
 		r.hand.tasks = map[evtid.ID]*task{}
 	}
 	return r
@@ -217,6 +218,8 @@ func (r *runner) loop() error {
 		switch nextPhase(r.facts(time.Now())) {
 		case phaseStop:
 			return nil
+		case phasePause:
+			err = r.restWhilePaused()
 		case phaseDrain:
 			err = r.drain()
 		case phaseRetry:
@@ -241,6 +244,7 @@ func (r *runner) facts(now time.Time) loopFacts {
 	next := r.hand.nextRetry()
 	return loopFacts{
 		stopping: r.stopping(),
+		paused:   r.halting(),
 		ahead:    r.ahead || r.next != nil,
 		drained:  r.drained,
 		retryDue: len(r.overdue) > 0 || !next.IsZero() && !now.Before(next),

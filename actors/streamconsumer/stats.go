@@ -40,6 +40,9 @@ type Stats struct {
 	// did. While Handling is zero, an age above three times Block means that the
 	// member is cut off.
 	LastReply time.Time
+	// Paused is true while the consumer is at rest because of Pause: nothing runs,
+	// and nothing is read. LastReply grows old meanwhile.
+	Paused bool
 	// Waiting counts failed entries that wait for their back-off.
 	Waiting int
 	// InHand counts entries that were read and not offered yet.

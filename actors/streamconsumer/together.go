@@ -141,7 +141,7 @@ func (r *runner) awaitResults(d time.Duration) error {
 	select {
 	case <-r.crew.bell:
 	case <-timer.C:
-	case <-r.halted():
+	case <-r.ctx.Done():
 	}
 	if err := r.settleResults(); err != nil {
 		return err
@@ -154,11 +154,13 @@ func (r *runner) awaitResults(d time.Duration) error {
 	return r.flush()
 }
 
-// halted ends when no further entry is to be begun.
-func (r *runner) halted() <-chan struct{} { return r.ctx.Done() }
-
-// halting reports whether no further entry is to be begun.
-func (r *runner) halting() bool { return r.stopping() }
+// halting reports whether no further entry is to be begun. A pause that was seen
+// is kept in mind until the loop has gone through it, also when it has ended by
+// then: what was not begun because of it has to be given back.
+func (r *runner) halting() bool {
+	r.pausing = r.pausing || r.pause.on.Load() || r.crew != nil && r.crew.wasHalted()
+	return r.pausing || r.stopping()
+}
 
 // standDown waits for the handlers that run, and does what follows. In a stop
 // each acknowledgement is sent at once, because the next handler may outlast the

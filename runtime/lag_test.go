@@ -1,0 +1,122 @@
+package runtime
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/actors/streamconsumer"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/internal/redistest"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+func TestJudgeLag(t *testing.T) {
+	id, err := evtid.Make(1_800_000_000_000, 1, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := id.Time().Add(3 * time.Second)
+	for name, tc := range map[string]struct {
+		f          lagFacts
+		entries    int64
+		known, old bool
+		behind     time.Duration
+	}{
+		"nothing owed":               {f: lagFacts{}, known: true, old: true},
+		"some":                       {f: lagFacts{counted: 7, oldest: id}, entries: 7, known: true, old: true, behind: 3 * time.Second},
+		"ranges and an archive":      {f: lagFacts{counted: 7, oldest: id, skipped: 2, archived: true}, entries: 7, known: true, old: true, behind: 3 * time.Second},
+		"ranges and no archive":      {f: lagFacts{counted: 7, oldest: id, skipped: 2}},
+		"owed below the floor":       {f: lagFacts{counted: 7, oldest: id, uncountable: true}},
+		"too many":                   {f: lagFacts{counted: CountLimit, oldest: id, stopped: true}, old: true, behind: 3 * time.Second},
+		"pending may overlap":        {f: lagFacts{counted: 7, oldest: id, skipped: 1, archived: true, unlisted: true}, old: true, behind: 3 * time.Second},
+		"the oldest has no identity": {f: lagFacts{counted: 2, foreign: true}, entries: 2, known: true},
+	} {
+		var lag Lag
+		tc.f.judge(&lag, now)
+		if lag.Known != tc.known || lag.Entries != tc.entries || lag.OldestKnown != tc.old || lag.Behind != tc.behind {
+			t.Errorf("%s: %+v", name, lag)
+		}
+		if (lag.Why == "") != (tc.known && tc.old) {
+			t.Errorf("%s: why = %q", name, lag.Why)
+		}
+	}
+	var lag Lag
+	lagFacts{counted: 1, oldest: id}.judge(&lag, id.Time().Add(-time.Hour))
+	if lag.Behind != 0 {
+		t.Errorf("behind by %s on a slow clock", lag.Behind)
+	}
+}
+
+// A group without an archive that a trim overtook: its lag is not known, and
+// says why. One that is behind in the live stream is counted, what is pending
+// included.
+func TestLagOfRealGroups(t *testing.T) {
+	srv := redistest.Start(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	failing := make(chan struct{}, 100)
+	rt, err := Start(ctx, Config{
+		Redis:   redislog.Config{URL: srv.URL()},
+		Streams: []Stream{{Queue: "q", Name: "s", Retention: evtlog.Keep{Last: 6, Exact: true}}},
+		Consumers: []Consumer{{
+			Queue: "q", Stream: "s", Group: "stuck", Name: "m", Start: streamconsumer.FromHead, Count: 2, RetryMin: time.Hour,
+			RetryMax: time.Hour,
+			Handler: func(context.Context, evtlog.Delivery) error {
+				failing <- struct{}{}
+				return errors.New("no")
+			},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rt.Stop(context.Background())
+	log, err := rt.Stream("q", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := log.redis.CreateGroup(ctx, "late", redislog.Head()); err != nil {
+		t.Fatal(err)
+	}
+	var ids []evtid.ID
+	for i := range 4 {
+		id, err := log.Append(ctx, evtlog.F("n", fmt.Sprint(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	for range 4 {
+		<-failing
+	}
+	lags, err := rt.Lag(ctx)
+	if err != nil || len(lags) != 2 {
+		t.Fatalf("lags = %+v, %v", lags, err)
+	}
+	late, stuck := lags[0], lags[1]
+	if !late.Known || late.Entries != 4 || late.Oldest != ids[0] || late.Pending != 0 || late.Holder != "" {
+		t.Errorf("late = %+v", late)
+	}
+	if !stuck.Known || stuck.Entries != 4 || stuck.Oldest != ids[0] || stuck.Pending != 4 || stuck.Holder != "m" || stuck.Behind <= 0 {
+		t.Errorf("stuck = %+v", stuck)
+	}
+	for i := range 20 {
+		if _, err := log.Append(ctx, evtlog.F("n", fmt.Sprint(i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := log.Sweep(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if lags, err = rt.Lag(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if late = lags[0]; late.Known || late.OldestKnown || len(late.Skipped) == 0 || late.Recoverable || !strings.Contains(late.Why, "no archive") {
+		t.Errorf("late after a trim = %+v", late)
+	}
+}

@@ -1,0 +1,152 @@
+package runtime
+
+import (
+	"context"
+	"time"
+
+	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/archive"
+	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/redislog"
+)
+
+// Position is a place in a stream. Make one with After or FromInstant; the zero
+// Position is the head of the log.
+type Position struct {
+	after evtid.ID
+	err   error
+}
+
+// After is the place behind the record id: the next one is the first above it.
+func After(id evtid.ID) Position { return Position{after: id} }
+
+// FromInstant is the place before the first record that was appended at or after
+// an instant, to the millisecond. An instant in the future is the end of the
+// stream.
+func FromInstant(t time.Time) Position {
+	bound, err := evtid.Floor(t)
+	return Position{after: bound.Before(), err: err}
+}
+
+// SeekReport is what moving a group does, or did.
+type SeekReport struct {
+	redislog.SeekPlan
+	// SkippedRecords counts the records that the group owed and will not be given,
+	// RepeatedRecords those that it will be given again.
+	SkippedRecords, RepeatedRecords int64
+	// Exact is false when the counts leave records out: part of what is counted was
+	// trimmed, and there is no archive to count it in.
+	Exact bool
+	// Done is false for a dry run.
+	Done bool
+}
+
+// Seek moves a group to a position. A dry run changes nothing, and says exactly
+// how many records would be skipped or repeated.
+//
+// Afterwards the group owes the records above the position, and what is pending.
+// Members of this runtime are paused meanwhile; stop or pause those of other
+// processes first. Without such a group it is evtlog.ErrNoGroup; for a stream
+// that this runtime neither writes nor consumes it is ErrUnknownStream.
+func (rt *Runtime) Seek(ctx context.Context, stream evtlog.StreamName, group string, to Position, dryRun bool) (SeekReport, error) {
+	redis, arch, err := rt.openLog(stream)
+	if err != nil {
+		return SeekReport{}, err
+	}
+	if members, err := rt.membersOf(stream, group); err == nil && !dryRun {
+		defer resumeOnly(members)()
+		if err := rt.Pause(ctx, stream, group); err != nil {
+			return SeekReport{}, err
+		}
+	}
+	return SeekGroup(ctx, redis, arch, group, to, dryRun)
+}
+
+// resumeOnly returns a function that resumes those members that are not paused
+// now.
+func resumeOnly(members []*member) func() {
+	var active []*member
+	for _, m := range members {
+		if !m.actor.Pausing() {
+			active = append(active, m)
+		}
+	}
+	return func() {
+		for _, m := range active {
+			m.actor.Resume()
+		}
+	}
+}
+
+// openLog finds a stream that this runtime writes or consumes, and its archive.
+func (rt *Runtime) openLog(stream evtlog.StreamName) (*redislog.Log, archive.Archive, error) {
+	for _, m := range rt.consumers {
+		if nameOf(m.plan.key) == stream {
+			return m.redis, m.plan.Archive, nil
+		}
+	}
+	l, err := rt.Stream(stream.Queue, stream.Name)
+	if err != nil {
+		return nil, nil, err
+	}
+	return l.redis, l.archive, nil
+}
+
+// SeekGroup is Seek for a program that runs no Runtime. It pauses nobody. arch
+// may be nil.
+func SeekGroup(ctx context.Context, log *redislog.Log, arch archive.Archive, group string, to Position, dryRun bool) (SeekReport, error) {
+	if to.err != nil {
+		return SeekReport{}, to.err
+	}
+	plan, err := log.PlanSeek(ctx, group, to.after)
+	if err != nil {
+		return SeekReport{}, err
+	}
+	if !dryRun {
+		if plan, err = log.Seek(ctx, group, to.after); err != nil {
+			return SeekReport{}, err
+		}
+		if err := log.CheckSeek(ctx, plan); err != nil {
+			return SeekReport{SeekPlan: plan, Done: true}, err
+		}
+	}
+	report := SeekReport{SeekPlan: plan, Done: !dryRun, Exact: true}
+	reader := archive.NewReader(nameOf(log.Stream()), log, arch)
+	for _, part := range []struct {
+		ranges []redislog.SkippedRange
+		count  *int64
+	}{{plan.Skip, &report.SkippedRecords}, {plan.Repeat, &report.RepeatedRecords}} {
+		for _, r := range part.ranges {
+			n, _, err := countRecords(ctx, reader, r, 0)
+			if err != nil {
+				return report, err
+			}
+			*part.count += n
+			report.Exact = report.Exact && countable(r, plan.Floor, arch != nil)
+		}
+	}
+	return report, nil
+}
+
+// countable reports whether a range can be counted whole: below the floor only
+// with the archive.
+func countable(r redislog.SkippedRange, floor evtid.ID, archived bool) bool {
+	return archived || !r.After.Less(floor)
+}
+
+// countRecords counts the records of a range, across archive and live stream,
+// and names the first. With a limit above zero it stops there.
+func countRecords(ctx context.Context, reader *archive.Reader, r redislog.SkippedRange, limit int64) (n int64, first evtid.ID, err error) {
+	for rec, err := range reader.Read(ctx, evtlog.Window{After: r.After, To: r.To}) {
+		if err != nil {
+			return n, first, err
+		}
+		if n++; n == 1 {
+			first = rec.ID
+		}
+		if n == limit {
+			break
+		}
+	}
+	return n, first, nil
+}
