@@ -23,7 +23,7 @@ type lineError struct {
 func (e *lineError) Error() string {
 	text := fmt.Sprintf("line %d: %v; the lines before it were appended", e.line, e.err)
 	if len(e.behind) > 0 {
-		text += fmt.Sprintf(", and of those behind it %d", e.behind)
+		text += ", and of those behind it " + lineRanges(e.behind)
 	}
 	var uncertain *evtlog.UncertainError
 	if errors.As(e.err, &uncertain) {
@@ -33,6 +33,26 @@ func (e *lineError) Error() string {
 }
 
 func (e *lineError) Unwrap() error { return e.err }
+
+// lineRanges writes ascending line numbers as "4, 7-9".
+func lineRanges(lines []int) string {
+	var b strings.Builder
+	for i := 0; i < len(lines); {
+		last := i
+		for last+1 < len(lines) && lines[last+1] == lines[last]+1 {
+			last++
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprint(&b, lines[i])
+		if last > i {
+			fmt.Fprintf(&b, "-%d", lines[last])
+		}
+		i = last + 1
+	}
+	return b.String()
+}
 
 // parseFields reads one JSON object of scalars as fields, in the order written
 // and with duplicate names kept. A string gives its text; a number, true, false

@@ -103,11 +103,11 @@ func TestLineErrorSaysWhatWasKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	batch := []inputLine{{number: 4}, {number: 6}, {number: 7}}
+	batch := []inputLine{{number: 4}, {number: 6}, {number: 7}, {number: 8}, {number: 9}}
 	open := &evtlog.UncertainError{ID: id, Err: io.EOF}
-	receipts := []publisher.Receipt{{ID: id}, {ID: id, Err: open}, {ID: id}}
+	receipts := []publisher.Receipt{{ID: id}, {ID: id, Err: open}, {ID: id}, {ID: id}, {ID: id}}
 	e := &lineError{line: 3, err: open, behind: kept(batch, receipts)}
-	for _, want := range []string{"line 3: ", "; the lines before it were appended, and of those behind it [4 7]; ", "--from " + id.String() + " --to " + id.String()} {
+	for _, want := range []string{"line 3: ", "; the lines before it were appended, and of those behind it 4, 7-9; ", "--from " + id.String() + " --to " + id.String()} {
 		if !strings.Contains(e.Error(), want) {
 			t.Errorf("%q does not say %q", e.Error(), want)
 		}
