@@ -136,7 +136,7 @@ func (rt *Runtime) startConsumer(ctx context.Context, p plan, c consumerPlan, de
 	redis := rt.client.Log(c.key)
 	actor, err := streamconsumer.New(streamconsumer.Config{
 		Stream: c.key, Group: c.Group, Name: c.Name, Start: c.Start, Handler: c.Handler,
-		Count: c.Count, Block: c.Block, MinIdle: c.MinIdle, MaxDeliveries: c.MaxDeliveries,
+		Workers: c.Workers, Key: c.Key, Count: c.Count, Block: c.Block, MinIdle: c.MinIdle, MaxDeliveries: c.MaxDeliveries,
 		RetryMin: c.RetryMin, RetryMax: c.RetryMax, Observer: p.Observer, Logger: p.Logger,
 	}, redis, c.Archive, appendDead(dead))
 	if err != nil {

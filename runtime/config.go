@@ -93,8 +93,15 @@ type Consumer struct {
 	Name string
 	// Start is where a group that does not exist yet begins. It has no default.
 	Start streamconsumer.Start
-	// Handler handles one delivery at a time.
+	// Handler handles one delivery. Up to Workers calls run at a time.
 	Handler evtlog.Handler
+	// Workers is the number of handler calls that may run at a time. 0 means 1:
+	// entries are handled in order.
+	Workers int
+	// Key names what stays in order when there are several workers: entries of one
+	// key are handled one after the other. nil means that no order is kept. See
+	// streamconsumer.Config.
+	Key func(evtlog.Delivery) string
 	// Count is the largest number of entries per read. 0 means 100.
 	Count int
 	// Block is how long one read waits for entries. 0 means 1 second.

@@ -21,9 +21,10 @@ import (
 // after this.
 const followPoll = time.Second
 
-// heldFor is how long a subscription must have stood for its loss to count as
-// the first one. A server that confirms each and then ends it is not hammered.
-const heldFor = time.Second
+// heldFor is how long a subscription must have stood at least for its loss to
+// count as the first one; after a long pause, twice that. A server that confirms
+// each and then ends it is not hammered.
+const heldFor = 250 * time.Millisecond
 
 // Update is one step of a followed stream: a record, or the moment at which all
 // records that stood when Follow began have been yielded.
@@ -110,6 +111,7 @@ func gapBehind(cursor, next evtid.ID, info redislog.StreamInfo) (to evtid.ID, ga
 // hint puts a token into the channel for every announcement of the queue, and
 // whenever the subscription stands again. It never waits for the receiver.
 func (rt *Runtime) hint(ctx context.Context, queue string, hint chan<- struct{}) {
+	var pause time.Duration
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		began := time.Now()
 		sub, err := rt.client.Subscribe(ctx, queue)
@@ -123,10 +125,11 @@ func (rt *Runtime) hint(ctx context.Context, queue string, hint chan<- struct{})
 		if sub != nil {
 			_ = sub.Close()
 		}
-		if sub != nil && time.Since(began) > heldFor {
+		if sub != nil && time.Since(began) > max(heldFor, 2*pause) {
 			attempt = 0
 		}
-		_ = supervise.Wait(ctx, resubscribe.Delay(attempt, rand.Float64()))
+		pause = resubscribe.Delay(attempt, rand.Float64())
+		_ = supervise.Wait(ctx, pause)
 	}
 }
 

@@ -85,13 +85,17 @@ func absent(stream string) error {
 
 func (a *app) groupCommand() *cobra.Command {
 	var where streamFlags
-	var name string
+	var name, archive string
 	info := &cobra.Command{
 		Use:   "info --queue Q --stream S [--group G]",
-		Short: "Position, pending entries and members of the groups of a stream",
-		Args:  noArgs,
+		Short: "Position, lag, pending entries and members of the groups of a stream",
+		Long: "LAG counts the records that a group has not finished, and BEHIND is the age of the\n" +
+			"oldest. Both are counted from the records themselves; what cannot be proved is\n" +
+			"\"unknown\", and a line says why. When part of it was archived and trimmed, --archive\n" +
+			"is needed to count it.",
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			groups, err := a.loadGroups(cmd, where, name)
+			groups, err := a.loadGroups(cmd, where, name, archive)
 			if err != nil {
 				return err
 			}
@@ -103,8 +107,9 @@ func (a *app) groupCommand() *cobra.Command {
 	}
 	where.add(info)
 	info.Flags().StringVar(&name, "group", "", "only this group")
+	info.Flags().StringVar(&archive, "archive", "", "local archive file to count in")
 	a.outputFlag(info, "table", "json")
-	return group("group", "Look at consumer groups", info)
+	return group("group", "Look at consumer groups, and move them", info, a.groupSeekCommand(), a.groupRemoveMemberCommand())
 }
 
 // groupView is what "group info" shows of one group.
@@ -113,6 +118,7 @@ type groupView struct {
 	Pending       int64        `json:"pending"`
 	LastDelivered evtid.ID     `json:"last_delivered"`
 	Skipped       int          `json:"skipped_ranges"`
+	Lag           lagView      `json:"lag"`
 	Members       []memberView `json:"members"`
 }
 
@@ -122,7 +128,7 @@ type memberView struct {
 	IdleMS  int64  `json:"idle_ms"`
 }
 
-func (a *app) loadGroups(cmd *cobra.Command, where streamFlags, only string) ([]groupView, error) {
+func (a *app) loadGroups(cmd *cobra.Command, where streamFlags, only, archive string) ([]groupView, error) {
 	stream, err := where.resolve()
 	if err != nil {
 		return nil, err
@@ -144,6 +150,10 @@ func (a *app) loadGroups(cmd *cobra.Command, where streamFlags, only string) ([]
 			return nil, absent(stream.String())
 		}
 	}
+	lags, err := loadLags(cmd.Context(), log, archive)
+	if err != nil {
+		return nil, err
+	}
 	views := []groupView{}
 	for _, g := range groups {
 		if only != "" && g.Name != only {
@@ -153,6 +163,7 @@ func (a *app) loadGroups(cmd *cobra.Command, where streamFlags, only string) ([]
 		if err != nil {
 			return nil, err
 		}
+		v.Lag = lags[g.Name]
 		views = append(views, v)
 	}
 	if only != "" && len(views) == 0 {
@@ -182,14 +193,23 @@ func loadGroup(cmd *cobra.Command, log *redislog.Log, g redislog.GroupInfo) (gro
 
 func (a *app) groupTable(groups []groupView) error {
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "GROUP\tLAST DELIVERED\tPENDING\tSKIPPED RANGES\tMEMBERS")
+	fmt.Fprintln(w, "GROUP\tLAST DELIVERED\tLAG\tBEHIND\tPENDING\tSKIPPED RANGES\tMEMBERS")
 	for _, g := range groups {
-		fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%d\n", g.Group, idAndTime(g.LastDelivered), g.Pending, g.Skipped, len(g.Members))
+		lag, behind := g.Lag.cells()
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%d\t%d\t%d\n", g.Group, idAndTime(g.LastDelivered), lag, behind, g.Pending, g.Skipped, len(g.Members))
 		for _, m := range g.Members {
-			fmt.Fprintf(w, "  %s\tidle %d ms\t%d\t\t\n", m.Name, m.IdleMS, m.Pending)
+			fmt.Fprintf(w, "  %s\tidle %d ms\t\t\t%d\t\t\n", m.Name, m.IdleMS, m.Pending)
 		}
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if g.Lag.Unknown != "" {
+			fmt.Fprintf(a.out, "lag of %s: %s\n", g.Group, g.Lag.Unknown)
+		}
+	}
+	return nil
 }
 
 // show prints a value as JSON, or its rows as an aligned table.
