@@ -33,7 +33,7 @@ func TestPoisonCostsLittle(t *testing.T) {
 	const poisoned = 10
 	srv := redistest.Start(t)
 	var best [2]time.Duration
-	for round := range 6 {
+	for round := range 10 {
 		poison := round % 2 * poisoned
 		took := consumeAll(t, srv, fmt.Sprintf("r%d", round), records, poison)
 		if b := &best[round%2]; *b == 0 || took < *b {
