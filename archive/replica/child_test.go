@@ -21,8 +21,10 @@ type childConfig struct {
 	ID, Raft, HTTP string
 	Peers          []string
 	Bootstrap      bool
-	// Disk, in bytes, puts the node on a small disk of its own.
-	Disk int64
+	// Disk, in bytes, puts the node on a small disk of its own, or with LogOnly
+	// its raft.db.
+	Disk    int64
+	LogOnly bool
 	// Reserve is Config.ReserveBytes.
 	Reserve uint64
 }
@@ -45,7 +47,7 @@ func serveChild(dir string) error {
 		return err
 	}
 	if cc.Disk > 0 {
-		if err := mountSmallDisk(filepath.Join(dir, "node"), cc.Disk); err != nil {
+		if err := smallDisk(dir, cc); err != nil {
 			return err
 		}
 	}
@@ -67,6 +69,21 @@ func serveChild(dir string) error {
 	}()
 	<-n.Done()
 	return n.Err()
+}
+
+// smallDisk mounts what the node is to run short of.
+func smallDisk(dir string, cc childConfig) error {
+	node := filepath.Join(dir, "node")
+	if !cc.LogOnly {
+		return mountSmallDisk(node, cc.Disk)
+	}
+	if err := mountSmallDisk(filepath.Join(dir, "small"), cc.Disk); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(node, 0o700); err != nil {
+		return err
+	}
+	return os.Symlink(filepath.Join(dir, "small", raftFile), filepath.Join(node, raftFile))
 }
 
 // child is a node in a process of its own.

@@ -1,6 +1,7 @@
 package replica
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -318,7 +319,7 @@ func (e *engine) stop() {
 			e.wg.Wait()
 			e.closeFiles()
 		}()
-		t := time.NewTimer(stopGrace)
+		t := time.NewTimer(cmp.Or(e.n.cfg.faults.stopGrace, stopGrace))
 		defer t.Stop()
 		select {
 		case <-ended:

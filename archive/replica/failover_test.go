@@ -21,7 +21,8 @@ func soaking() bool { return os.Getenv("EVTLOG_SOAK") != "" }
 //
 //	EVTLOG_SOAK=60s go test -run '^TestFailover$' -v ./archive/replica
 func TestFailover(t *testing.T) {
-	kills, limit := 3, 10*time.Second
+	t.Parallel()
+	kills, limit := 3, 15*time.Second
 	if soaking() {
 		kills, limit = 20, 2*time.Second
 	}

@@ -90,6 +90,8 @@ type faults struct {
 	restore func(context.Context) error
 	// write is asked before each batch is written.
 	write func() error
+	// stopGrace replaces the constant of that name.
+	stopGrace time.Duration
 	// lateStart leaves out the pull before raft starts, so that raft's own install
 	// has to do it.
 	lateStart bool

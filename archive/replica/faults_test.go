@@ -198,6 +198,7 @@ func TestHangingDiskIsNoticed(t *testing.T) {
 	var victim string
 	c := newCluster(t, 3, func(id string, cfg *Config) {
 		cfg.CommitWatchdog = time.Second
+		cfg.faults.stopGrace = 2 * time.Second
 		// One command in hand only: raft never answers those that wait behind a
 		// state machine that hangs until the shutdown.
 		cfg.CompareEvery = time.Hour

@@ -67,6 +67,7 @@ func TestDamagedLogIsMended(t *testing.T) {
 			c.waitEqual(scores, 55)
 			w.check(t, n.Archive())
 			wantAlarm(t, n, kindLog)
+			eventually(t, 30*time.Second, "end of the rejoin", func() bool { return !n.isRejoining() })
 			if name != "entries" {
 				return
 			}
