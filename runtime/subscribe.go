@@ -14,7 +14,7 @@ import (
 )
 
 // resubscribe is the pause before a lost subscription is made anew.
-var resubscribe = supervise.Backoff{Min: 100 * time.Millisecond, Max: 5 * time.Second}
+var resubscribe = supervise.Backoff{Min: 100 * time.Millisecond, Max: 4 * time.Second}
 
 // Subscribe yields what is announced on a queue from now on: live, at-most-once.
 // The subscription is confirmed by the server before Subscribe returns.
@@ -37,20 +37,21 @@ func (rt *Runtime) Subscribe(ctx context.Context, queue string) (iter.Seq2[feed.
 	}
 	return func(yield func(feed.Announcement, error) bool) {
 		for attempt := 0; ctx.Err() == nil; attempt++ {
-			if sub == nil {
-				if sub, err = rt.client.Subscribe(ctx, queue); err != nil {
-					if supervise.Wait(ctx, resubscribe.Delay(attempt, rand.Float64())) != nil {
-						return
-					}
-					continue
+			if sub != nil {
+				began := time.Now()
+				more := receive(ctx, sub, yield)
+				_ = sub.Close()
+				if !more {
+					return
+				}
+				if time.Since(began) > heldFor {
+					attempt = 0
 				}
 			}
-			attempt = 0
-			more := receive(ctx, sub, yield)
-			_ = sub.Close()
-			if sub = nil; !more {
+			if supervise.Wait(ctx, resubscribe.Delay(attempt, rand.Float64())) != nil {
 				return
 			}
+			sub, _ = rt.client.Subscribe(ctx, queue)
 		}
 	}, nil
 }

@@ -13,10 +13,11 @@ import (
 	"github.com/evtlog/evtlog/redislog"
 )
 
-// reconnect is the pause between two connections: short, because callers wait,
-// but never a hot loop.
+// reconnect is the pause between two connections: short at first, because callers
+// wait, and never a hot loop; on average less than one dial a second while the
+// server is away.
 func reconnect(attempt int) time.Duration {
-	return supervise.Backoff{Min: 20 * time.Millisecond, Max: time.Second}.Delay(attempt, rand.Float64())
+	return supervise.Backoff{Min: 20 * time.Millisecond, Max: 3 * time.Second}.Delay(attempt, rand.Float64())
 }
 
 // watermarkPatience bounds one question to the archive while connecting.

@@ -13,7 +13,8 @@ import (
 type Beat struct {
 	// Every is the mean time between two ticks.
 	Every time.Duration
-	// MaxPause is the ceiling of the pause after a failure. Zero means 10 s.
+	// MaxPause is the ceiling of the pause after a failure. Zero means 4 s, so that
+	// everything is back within five seconds of the server.
 	MaxPause time.Duration
 	// Nudge calls the work out of turn. nil: never.
 	Nudge <-chan struct{}

@@ -1,6 +1,7 @@
 package beat
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -51,11 +52,14 @@ type pace struct {
 	failures   int
 }
 
+// defaultMaxPause is the default of Beat.MaxPause.
+const defaultMaxPause = 4 * time.Second
+
 // after returns the pace after one call of the work that began at from. tick
 // says that the call was a tick, r how it went.
 func (p pace) after(b Beat, now time.Time, tick bool, r Reaction, rnd float64) pace {
 	if r == BackOff {
-		pause := supervise.Backoff{Max: b.MaxPause}.Delay(p.failures, rnd)
+		pause := supervise.Backoff{Max: cmp.Or(b.MaxPause, defaultMaxPause)}.Delay(p.failures, rnd)
 		return pace{tick: now.Add(pause), deaf: now.Add(pause), failures: p.failures + 1}
 	}
 	next := pace{tick: p.tick, deaf: now.Add(b.Gap)}
