@@ -82,11 +82,7 @@ func compactFile(ctx context.Context, path string) (c Compacted, err error) {
 	if err := os.Rename(tmp, path); err != nil {
 		return c, err
 	}
-	d, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return c, err
-	}
-	return Compacted{Name: filepath.Base(path), Before: before.Size(), After: after.Size()}, errors.Join(d.Sync(), d.Close())
+	return Compacted{Name: filepath.Base(path), Before: before.Size(), After: after.Size()}, syncDir(filepath.Dir(path))
 }
 
 // VerifyDir checks every byte that a node keeps which is not running: volumes,

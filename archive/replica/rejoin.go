@@ -36,7 +36,7 @@ const (
 // by chain, and only what is missing is pulled.
 func (n *Node) rejoin(ctx context.Context, e *engine) (*engine, error) {
 	mark := filepath.Join(n.cfg.Dir, rejoining)
-	if err := os.WriteFile(mark, nil, 0o600); err != nil {
+	if err := errors.Join(os.WriteFile(mark, nil, 0o600), syncDir(n.cfg.Dir)); err != nil {
 		return nil, fmt.Errorf("replica: %w", err)
 	}
 	if why := e.damage.Load(); why != nil {
@@ -97,8 +97,20 @@ func (n *Node) setRaftAside() error {
 			return fmt.Errorf("replica: %w", err)
 		}
 	}
+	// A power cut must not bring the former state back once there is a new one.
+	if err := errors.Join(syncDir(aside), syncDir(n.cfg.Dir)); err != nil {
+		return fmt.Errorf("replica: %w", err)
+	}
 	n.cfg.Logger.Warn("the former raft state was set aside", "directory", aside)
 	return nil
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
 }
 
 func (e *engine) removeSelf(ctx context.Context) (bool, error) {
@@ -114,21 +126,26 @@ func (e *engine) removeSelf(ctx context.Context) (bool, error) {
 	}
 	// Removed already, perhaps by an earlier attempt whose answer was lost.
 	for _, st := range e.n.askPeers(ctx, e.n.peerAddresses()) {
-		if viewOf(st, e.n.cfg.ID).leads && e.forgotten(ctx, st) {
+		if viewOf(st, e.n.cfg.ID).leads && e.confirmed(ctx, st, notMember) {
 			return true, nil
 		}
 	}
 	return false, last
 }
 
-// forgotten reports whether the cluster has committed that this node is no
-// member. What a leader says of the members may not be committed yet; a barrier
-// of the same leadership is, and so is all that was before it.
-func (e *engine) forgotten(ctx context.Context, leader *pb.StatusResponse) bool {
+// notMember and notVoter are what a node wants confirmed: before it believes that
+// it is out of the cluster, and before it takes part without a past.
+func notMember(v peerView) bool { return !v.member }
+func notVoter(v peerView) bool  { return !v.voter }
+
+// confirmed reports whether the cluster has committed what a leader says of this
+// node. A leader's view of the members may not be committed yet; a barrier of the
+// same leadership is, and so is all that was before it.
+func (e *engine) confirmed(ctx context.Context, leader *pb.StatusResponse, holds func(peerView) bool) bool {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	addr, err := api.ParseAddress(leader.GetAddress())
-	if err != nil || viewOf(leader, e.n.cfg.ID).member {
+	if err != nil || !holds(viewOf(leader, e.n.cfg.ID)) {
 		return false
 	}
 	stub := e.n.stub(addr.HTTP)
@@ -142,7 +159,7 @@ func (e *engine) forgotten(ctx context.Context, leader *pb.StatusResponse) bool 
 		return false
 	}
 	v := viewOf(again.Msg, e.n.cfg.ID)
-	return v.leads && !v.member && again.Msg.GetTerm() == leader.GetTerm()
+	return v.leads && holds(v) && again.Msg.GetTerm() == leader.GetTerm()
 }
 
 // noStream is the name of a stream that nobody folds into; its watermark is

@@ -233,7 +233,7 @@ func TestUncommittedRemovalIsNotBelieved(t *testing.T) {
 	if !viewOf(st, gone).leads {
 		t.Fatal("the leader stepped down before it was asked")
 	}
-	if e.forgotten(ctx, st) {
+	if e.confirmed(ctx, st, notMember) || e.confirmed(ctx, st, notVoter) {
 		t.Error("an uncommitted removal was believed")
 	}
 	if err := <-removed; err == nil {
@@ -248,11 +248,30 @@ func TestUncommittedRemovalIsNotBelieved(t *testing.T) {
 		for _, n := range c.nodes {
 			if n.ID() != gone && n.notLeading() == nil {
 				lead = n
-				return e.forgotten(ctx, ask())
+				return e.confirmed(ctx, ask(), notMember)
 			}
 		}
 		return false
 	})
+}
+
+// A node without a vote has none to forget: its directory may be emptied.
+func TestWipedNonVoterJoinsAgain(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, nil)
+	w := &writer{stream: scores, arch: c.leader().Archive()}
+	w.mustFold(t, 10, 2)
+	c.add("r", func(cfg *Config) { cfg.NonVoter = true })
+	c.waitEqual(scores, 10)
+	c.stop("r")
+	if err := os.RemoveAll(c.cfgs["r"].Dir); err != nil {
+		t.Fatal(err)
+	}
+	w.mustFold(t, 5, 2)
+	n := c.start("r")
+	c.waitEqual(scores, 15)
+	c.waitVoters(n, 1)
+	w.check(t, n.Archive())
 }
 
 func TestSeal(t *testing.T) {

@@ -37,7 +37,7 @@ func (e *engine) decide(ctx context.Context) (start, error) {
 			}
 		}
 		how, err := decideStart(f)
-		if how == startJoin && !e.forgotten(ctx, leader) {
+		if how == startJoin && !e.confirmed(ctx, leader, notVoter) {
 			how = startAsk
 		}
 		switch {
