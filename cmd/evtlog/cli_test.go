@@ -201,6 +201,7 @@ func TestExitCodes(t *testing.T) {
 		{exitFailed, at("stream info", "--queue", "q", "--stream", "string"), "string"},
 		{exitUnavailable, []string{"replay", "--redis", "redis://" + nobody, "--queue", "q", "--stream", "s"}, nobody},
 		{exitUnavailable, []string{"append", "--redis", "redis://" + nobody, "--queue", "q", "--stream", "s"}, nobody},
+		{exitUnavailable, []string{"archive", "status", "--nodes", nobody}, nobody},
 		{exitUsage, []string{"replay", "--redis", "http://:secret@x", "--queue", "q", "--stream", "s"}, "URL"},
 	} {
 		code, _, stderr := cli(t, "", c.args...)

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"net"
 
 	"github.com/spf13/cobra"
 
@@ -44,6 +45,7 @@ func exitCode(ctx context.Context, err error) int {
 		badConfig *runtime.ConfigError
 		badRedis  *redislog.ConfigError
 		badID     *evtid.ParseError
+		network   *net.OpError
 	)
 	is := func(targets ...error) bool {
 		for _, t := range targets {
@@ -71,7 +73,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUnavailable
 	case is(context.DeadlineExceeded):
 		return exitTimeout
-	case is(evtlog.ErrUnavailable):
+	case is(evtlog.ErrUnavailable), errors.As(err, &network) && network.Op == "dial":
 		return exitUnavailable
 	}
 	return exitFailed
