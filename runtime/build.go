@@ -135,7 +135,7 @@ func (rt *Runtime) deadWriter(ctx context.Context, p plan, s keyspace.Stream) (*
 func (rt *Runtime) startConsumer(ctx context.Context, p plan, c consumerPlan, dead *publisher.Publisher) error {
 	redis := rt.client.Log(c.key)
 	actor, err := streamconsumer.New(streamconsumer.Config{
-		Stream: c.key, Group: c.Group, Name: c.Name, Start: c.Start, Handler: c.Handler,
+		Stream: c.key, Group: c.Group, Name: c.Name, Slots: c.Slots, Start: c.Start, Handler: c.Handler,
 		Workers: c.Workers, Key: c.Key, Count: c.Count, Block: c.Block, MinIdle: c.MinIdle, MaxDeliveries: c.MaxDeliveries,
 		RetryMin: c.RetryMin, RetryMax: c.RetryMax, Observer: p.Observer, Logger: p.Logger,
 	}, redis, c.Archive, appendDead(dead))

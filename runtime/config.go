@@ -89,8 +89,12 @@ type Consumer struct {
 	Group  string
 	// Name is the member's name. It must stay the same across restarts of the
 	// process, and be used by one process at a time: what is pending under it is
-	// drained first when it starts.
+	// drained first when it starts. Empty means a leased name, "slot-1" to "slot-n";
+	// see streamconsumer.Config.
 	Name string
+	// Slots is the number of leased names of the group, when Name is empty. 0 means
+	// 64.
+	Slots int
 	// Start is where a group that does not exist yet begins. It has no default.
 	Start streamconsumer.Start
 	// Handler handles one delivery. Up to Workers calls run at a time.
@@ -156,6 +160,9 @@ type streamPlan struct {
 type consumerPlan struct {
 	Consumer
 	key keyspace.Stream
+	// label is the last part of its path: the member's name, or one that tells
+	// members without a name apart.
+	label string
 }
 
 // check validates cfg as a whole and resolves the names. It does no I/O.
@@ -188,6 +195,9 @@ func check(cfg Config) (plan, error) {
 		cp, err := checkConsumer(field, c)
 		if err != nil {
 			return p, err
+		}
+		if cp.label = c.Name; c.Name == "" {
+			cp.label = fmt.Sprintf("leased#%d", i+1)
 		}
 		if first, dup := members[cp.path()]; dup {
 			return p, &ConfigError{Field: field + ".Name", Value: c.Name, Reason: fmt.Sprintf("Consumers[%d] is the same member of the same group", first)}
@@ -233,8 +243,10 @@ func checkConsumer(field string, c Consumer) (consumerPlan, error) {
 	if err := keyspace.CheckGroup(c.Group); err != nil {
 		return consumerPlan{}, refused(field+".Group", c.Group, err)
 	}
-	if err := keyspace.CheckMember(c.Name); err != nil {
-		return consumerPlan{}, refused(field+".Name", c.Name, err)
+	if c.Name != "" {
+		if err := keyspace.CheckMember(c.Name); err != nil {
+			return consumerPlan{}, refused(field+".Name", c.Name, err)
+		}
 	}
 	if c.Start != streamconsumer.FromHead && c.Start != streamconsumer.FromNew {
 		return consumerPlan{}, &ConfigError{Field: field + ".Start", Value: fmt.Sprint(c.Start), Reason: "say where a new group begins: streamconsumer.FromHead or streamconsumer.FromNew"}
@@ -247,7 +259,7 @@ func checkConsumer(field string, c Consumer) (consumerPlan, error) {
 
 // path is the consumer's place in the supervision tree.
 func (c consumerPlan) path() string {
-	return "consumer/" + c.key.String() + "/" + c.Group + "/" + c.Name
+	return "consumer/" + c.key.String() + "/" + c.Group + "/" + c.label
 }
 
 // path is the stream's place in the supervision tree.

@@ -62,7 +62,8 @@ func severity(s evtlog.State) int {
 type ConsumerStats struct {
 	Stream evtlog.StreamName
 	Group  string
-	Name   string
+	// Name is the configured name; Member, in Stats, is the one in use.
+	Name string
 	streamconsumer.Stats
 }
 

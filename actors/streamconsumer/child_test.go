@@ -63,7 +63,9 @@ func consumeInChild(name string) error {
 	}
 	c, err := newConsumer(cfg, ports{
 		log: log, rnd: rand.Float64, arch: arch,
-		dial: func(ctx context.Context) (groupReader, error) { return log.NewGroupReader(ctx, testGroup, name) },
+		dial: func(ctx context.Context, name string) (groupReader, error) {
+			return log.NewGroupReader(ctx, testGroup, name)
+		},
 		dead: func(ctx context.Context, fields ...evtlog.Field) (evtid.ID, error) {
 			id, err := minter.Mint()
 			if err != nil {

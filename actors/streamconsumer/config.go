@@ -42,8 +42,11 @@ const (
 	DefaultRetryMax      = time.Minute
 )
 
-// MaxCount is the largest Config.Count.
-const MaxCount = 10_000
+// MaxCount is the largest Config.Count, MaxSlots the largest Config.Slots.
+const (
+	MaxCount = 10_000
+	MaxSlots = 1000
+)
 
 // Config describes one member of a group. Stream, Group, Name, Start and
 // Handler are required; the rest has defaults.
@@ -53,8 +56,15 @@ type Config struct {
 	// Group is the consumer group; all its members share the work.
 	Group string
 	// Name is the member's name, unique among the members that run at a time and
-	// the same after a restart: what it left pending is found under it.
+	// the same after a restart: what it left pending is found under it. Empty means
+	// a leased name: the lowest one free of "slot-1" to "slot-n". A name whose
+	// process died is free after MinIdle, and whoever takes it drains what is
+	// pending under it.
 	Name string
+	// Slots is the number of leased names of the group, used when Name is empty: at
+	// most as many members without a name work at a time, and further ones wait.
+	// Zero means 64.
+	Slots int
 	// Start is where the group begins when it has to be made.
 	Start Start
 	// Handler handles one delivery. Up to Workers calls run at a time.
@@ -108,6 +118,9 @@ type Config struct {
 func (c Config) withDefaults() Config {
 	c.Count = orDefault(c.Count, DefaultCount)
 	c.Workers = orDefault(c.Workers, 1)
+	if c.Name == "" {
+		c.Slots = orDefault(c.Slots, DefaultSlots)
+	}
 	c.Block = orDefault(c.Block, DefaultBlock)
 	c.MinIdle = orDefault(c.MinIdle, DefaultMinIdle)
 	c.ClaimEvery = orDefault(c.ClaimEvery, c.Block)
@@ -126,8 +139,10 @@ func (c Config) validate() error {
 	if err := keyspace.CheckGroup(c.Group); err != nil {
 		return fmt.Errorf("streamconsumer: Config.Group: %w", err)
 	}
-	if err := keyspace.CheckMember(c.Name); err != nil {
-		return fmt.Errorf("streamconsumer: Config.Name: %w", err)
+	if c.Name != "" {
+		if err := keyspace.CheckMember(c.Name); err != nil {
+			return fmt.Errorf("streamconsumer: Config.Name: %w", err)
+		}
 	}
 	switch {
 	case c.Stream == keyspace.Stream{}:
@@ -138,6 +153,10 @@ func (c Config) validate() error {
 		return fmt.Errorf("streamconsumer: Config.Handler of group %s is nil: give the function that handles a delivery", c.Group)
 	case c.Count < 1 || c.Count > MaxCount:
 		return fmt.Errorf("streamconsumer: Config.Count is %d: 1 to %d are allowed; 0 means %d", c.Count, MaxCount, DefaultCount)
+	case c.Name == "" && (c.Slots < 1 || c.Slots > MaxSlots):
+		return fmt.Errorf("streamconsumer: Config.Slots is %d: 1 to %d are allowed; 0 means %d", c.Slots, MaxSlots, DefaultSlots)
+	case c.Name != "" && c.Slots != 0:
+		return fmt.Errorf("streamconsumer: Config.Slots is %d and Name %q: slots are for members without a name; leave one of them empty", c.Slots, c.Name)
 	case c.Workers < 1 || c.Workers > c.Count:
 		return fmt.Errorf("streamconsumer: Config.Workers is %d: 1 to Count (%d) are allowed; 0 means 1", c.Workers, c.Count)
 	case c.Workers > 1 && c.MaxDeliveries == 1:

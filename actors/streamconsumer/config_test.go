@@ -44,7 +44,7 @@ func TestValidateNamesTheField(t *testing.T) {
 	for want, change := range map[string]func(*Config){
 		"Config.Stream":     func(c *Config) { c.Stream = keyspace.Stream{} },
 		"Config.Group":      func(c *Config) { c.Group = "a:b" },
-		"Config.Name":       func(c *Config) { c.Name = "" },
+		"Config.Name":       func(c *Config) { c.Name = "a b" },
 		"Config.Start":      func(c *Config) { c.Start = 0 },
 		"start(9)":          func(c *Config) { c.Start = 9 },
 		"Config.Handler":    func(c *Config) { c.Handler = nil },

@@ -1,6 +1,7 @@
 package streamconsumer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -43,8 +44,8 @@ func New(cfg Config, log *redislog.Log, arch archive.Archive, dead func(ctx cont
 	}
 	return newConsumer(cfg, ports{
 		log: log,
-		dial: func(ctx context.Context) (groupReader, error) {
-			return log.NewGroupReader(ctx, cfg.Group, cfg.Name)
+		dial: func(ctx context.Context, member string) (groupReader, error) {
+			return log.NewGroupReader(ctx, cfg.Group, member)
 		},
 		arch: arch,
 		dead: dead,
@@ -76,7 +77,7 @@ func newConsumer(cfg Config, p ports) (*Consumer, error) {
 // the Spec's StopTimeout), sends what is acknowledged, and closes.
 func (c *Consumer) Spec() supervise.Spec {
 	return supervise.Spec{
-		Name:  c.cfg.Name,
+		Name:  cmp.Or(c.cfg.Name, "slot"),
 		New:   func() (supervise.Runner, error) { return newRunner(c), nil },
 		Depth: func() int { return c.Stats().InHand },
 	}
@@ -97,6 +98,7 @@ func (c *Consumer) Stats() Stats {
 	s.Paused = c.pause.atRest()
 	if r := c.current.Load(); r != nil {
 		r.hand.describe(&s)
+		s.Member = r.member()
 	}
 	return s
 }

@@ -39,6 +39,9 @@ func (r *runner) offerBatch(entries []redislog.Entry, attempts []int) error {
 // acknowledgements do not wait longer than Block, and an entry that a peer may
 // have taken meanwhile is not offered before that was looked at.
 func (r *runner) keepUp(now time.Time) error {
+	if err := r.mayWork(now); err != nil {
+		return err
+	}
 	if now.Sub(r.flushedAt) > r.cfg.Block {
 		if err := r.flush(); err != nil {
 			return err

@@ -48,8 +48,8 @@ func (f *faults) around(do func() error) error {
 func (f *faults) option(_ *Config, p *ports) {
 	p.log = &flakyLog{p.log, f}
 	dial := p.dial
-	p.dial = func(ctx context.Context) (reader groupReader, err error) {
-		err = f.around(func() error { reader, err = dial(ctx); return err })
+	p.dial = func(ctx context.Context, name string) (reader groupReader, err error) {
+		err = f.around(func() error { reader, err = dial(ctx, name); return err })
 		if err != nil {
 			if reader != nil {
 				_ = reader.Close()

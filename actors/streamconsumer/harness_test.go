@@ -190,7 +190,7 @@ func (w *world) startOn(log *redislog.Log, name string, handler evtlog.Handler, 
 	quick(&cfg)
 	p := ports{
 		log: log, dead: w.dead, rnd: func() float64 { return 0.5 },
-		dial: func(ctx context.Context) (groupReader, error) {
+		dial: func(ctx context.Context, name string) (groupReader, error) {
 			return log.NewGroupReader(ctx, testGroup, name)
 		},
 	}

@@ -44,7 +44,7 @@ func (r *runner) acquireLease(ctx context.Context) (bool, error) {
 
 func (r *runner) acquireLocked(ctx context.Context) (bool, error) {
 	now := time.Now()
-	ok, err := r.ports.log.AcquireLease(ctx, r.leaseName(), r.cfg.Name, r.cfg.MinIdle)
+	ok, err := r.ports.log.AcquireLease(ctx, r.leaseName(), r.leaseOwner(), r.cfg.MinIdle)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -87,7 +87,7 @@ func (r *runner) releaseLease() {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), closingTime)
 	defer cancel()
-	if err := r.ports.log.ReleaseLease(ctx, r.leaseName(), r.cfg.Name); err != nil {
+	if err := r.ports.log.ReleaseLease(ctx, r.leaseName(), r.leaseOwner()); err != nil {
 		r.cfg.Logger.Debug("lease on skipped ranges was not given back; it runs out by itself", "err", err)
 	}
 }

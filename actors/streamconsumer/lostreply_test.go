@@ -24,8 +24,8 @@ type breaker struct {
 
 func (b *breaker) option(_ *Config, p *ports) {
 	dial := p.dial
-	p.dial = func(ctx context.Context) (groupReader, error) {
-		reader, err := dial(ctx)
+	p.dial = func(ctx context.Context, name string) (groupReader, error) {
+		reader, err := dial(ctx, name)
 		if err != nil {
 			return nil, err
 		}

@@ -53,7 +53,7 @@ func (r *runner) drain() error {
 func (r *runner) reportDrained(found int) {
 	r.count.drained.Add(int64(found))
 	if found > 0 || !r.started {
-		r.cfg.Observer.Emit(evtlog.Drained{Stream: r.stream, Group: r.cfg.Group, Consumer: r.cfg.Name, Entries: found})
+		r.cfg.Observer.Emit(evtlog.Drained{Stream: r.stream, Group: r.cfg.Group, Consumer: r.member(), Entries: found})
 	}
 	r.started = true
 }
@@ -61,7 +61,7 @@ func (r *runner) reportDrained(found int) {
 // ownPending lists the next page of the own pending list. Listing, unlike
 // reading, does not count as a delivery.
 func (r *runner) ownPending(after evtid.ID) ([]listed, error) {
-	entries, err := r.ports.log.Pending(r.ctx, r.cfg.Group, after, r.cfg.Count, r.cfg.Name, 0)
+	entries, err := r.ports.log.Pending(r.ctx, r.cfg.Group, after, r.cfg.Count, r.member(), 0)
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +217,7 @@ func (r *runner) offerClaimed(claimed []redislog.Entry) error {
 	}
 	if n := r.hand.unknown(claimed); n > 0 {
 		r.count.reclaimed.Add(int64(n))
-		r.cfg.Observer.Emit(evtlog.Reclaimed{Stream: r.stream, Group: r.cfg.Group, Consumer: r.cfg.Name, Entries: n})
+		r.cfg.Observer.Emit(evtlog.Reclaimed{Stream: r.stream, Group: r.cfg.Group, Consumer: r.member(), Entries: n})
 	}
 	if slices.ContainsFunc(claimed, func(e redislog.Entry) bool { return e.Raw != "" }) {
 		r.drained = false // the pass from the very beginning finds them

@@ -153,7 +153,7 @@ func (r *runner) yield(ids []evtid.ID) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	return r.ports.log.Yield(r.ctx, r.cfg.Group, r.cfg.Name, ids, r.cfg.MinIdle)
+	return r.ports.log.Yield(r.ctx, r.cfg.Group, r.member(), ids, r.cfg.MinIdle)
 }
 
 // awaitChange waits for the switch, the stop, or the end of a back-off.

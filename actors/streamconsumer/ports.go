@@ -45,7 +45,7 @@ type groupReader interface {
 // ports is everything outside of the package that a consumer works with.
 type ports struct {
 	log  groupLog
-	dial func(ctx context.Context) (groupReader, error)
+	dial func(ctx context.Context, member string) (groupReader, error)
 	arch archive.Archive // nil: none
 	dead func(ctx context.Context, fields ...evtlog.Field) (evtid.ID, error)
 	rnd  func() float64

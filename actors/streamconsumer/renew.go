@@ -21,6 +21,7 @@ func (r *runner) renewLoop(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
+		r.renewSlot(ctx)
 		r.renewLease(ctx)
 		if err := r.renew(ctx); err != nil {
 			r.cfg.Logger.Warn("renewal of the work in hand failed; peers may take it", "err", err)
@@ -38,7 +39,7 @@ func (r *runner) renew(ctx context.Context) error {
 	}
 	still := make([]evtid.ID, 0, len(q.ids))
 	for ids := range slices.Chunk(q.ids, renewChunk) {
-		part, err := r.ports.log.Renew(ctx, r.cfg.Group, r.cfg.Name, ids)
+		part, err := r.ports.log.Renew(ctx, r.cfg.Group, r.member(), ids)
 		if err != nil {
 			return err
 		}

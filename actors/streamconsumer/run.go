@@ -17,7 +17,11 @@ import (
 // commands of a stop, and the append to the dead stream.
 const closingTime = 5 * time.Second
 
-// runner is one incarnation of a Consumer. Everything but hand, crew, lease and gate
+// reconnectMax is the longest pause between two connections: after an outage
+// everything is back within five seconds of the server.
+const reconnectMax = 4 * time.Second
+
+// runner is one incarnation of a Consumer. Everything but hand, crew, lease, slot and gate
 // belongs to the pump, the goroutine that Run is called on.
 type runner struct {
 	*Consumer
@@ -26,6 +30,7 @@ type runner struct {
 	crew  *crew // nil: the pump calls the handler itself
 	lease lease
 	gate  gate
+	slot  slot   // not used by a consumer that has a name of its own
 	token string // names this incarnation as the holder of attempts
 
 	reader    groupReader
@@ -87,6 +92,7 @@ func (r *runner) Run(ctx context.Context, ready func()) error {
 	})
 	defer unwatch()
 
+	defer r.releaseSlot()
 	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx))
 	var renewal sync.WaitGroup
 	renewal.Go(func() { r.renewLoop(renewing) })
@@ -114,7 +120,7 @@ func (r *runner) connectLoop(ready func()) error {
 			r.groupGone()
 		}
 		attempt = nextAttempt(attempt, pause, r.served())
-		pause = supervise.Backoff{}.Delay(attempt, r.ports.rnd())
+		pause = supervise.Backoff{Max: reconnectMax}.Delay(attempt, r.ports.rnd())
 		if supervise.Wait(r.ctx, pause) != nil {
 			return nil
 		}
@@ -150,7 +156,10 @@ func (r *runner) serve(ready func()) error {
 
 func (r *runner) connect() error {
 	r.connected = time.Time{}
-	reader, err := r.ports.dial(r.ctx)
+	if err := r.ensureName(); err != nil {
+		return err
+	}
+	reader, err := r.ports.dial(r.ctx, r.member())
 	if err != nil {
 		return err
 	}
@@ -176,7 +185,7 @@ func (r *runner) endFormer(present int64) error {
 	if r.client == 0 || r.client == present {
 		return nil
 	}
-	err := r.ports.log.KillReader(r.ctx, r.cfg.Group, r.cfg.Name, r.client)
+	err := r.ports.log.KillReader(r.ctx, r.cfg.Group, r.member(), r.client)
 	if redislog.Classify(err) == redislog.Transient {
 		return err
 	}
@@ -214,7 +223,10 @@ func (r *runner) loop() error {
 				return err
 			}
 		}
-		var err error
+		err := r.mayWork(time.Now())
+		if err != nil {
+			return err
+		}
 		switch nextPhase(r.facts(time.Now())) {
 		case phaseStop:
 			return nil

@@ -36,6 +36,9 @@ type Stats struct {
 	// Reconnects counts lost connections.
 	Reconnects int64
 
+	// Member is the name under which the consumer is a member now; "" while it has
+	// none.
+	Member string
 	// LastReply is when the server last answered this member, zero when it never
 	// did. While Handling is zero, an age above three times Block means that the
 	// member is cut off.

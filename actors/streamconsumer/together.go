@@ -67,6 +67,10 @@ func (r *runner) keyOf(d evtlog.Delivery) (key string, err error) {
 
 // runTask handles one task, on a worker.
 func (r *runner) runTask(t *task) {
+	if err := r.mayWork(time.Now()); err != nil {
+		t.out, t.fault = outcomeLeave, err
+		return
+	}
 	if unproved(r.hand.taskUnprovedFor(t, time.Now()), r.cfg.MinIdle) {
 		if err := r.renew(r.ctx); err != nil {
 			t.out, t.fault = outcomeLeave, err

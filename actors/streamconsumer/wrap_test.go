@@ -21,8 +21,8 @@ func countingReads() *readCounts {
 	c := &readCounts{}
 	c.option = func(cfg *Config, p *ports) {
 		dial := p.dial
-		p.dial = func(ctx context.Context) (groupReader, error) {
-			reader, err := dial(ctx)
+		p.dial = func(ctx context.Context, name string) (groupReader, error) {
+			reader, err := dial(ctx, name)
 			if err != nil {
 				return nil, err
 			}
