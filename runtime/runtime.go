@@ -26,6 +26,9 @@ type Runtime struct {
 	system    *supervise.System
 	logs      map[evtlog.StreamName]*Log
 	consumers []*member
+	// stopped is cancelled when the components have been stopped.
+	stopped   context.Context
+	end       context.CancelFunc
 	closeOnce sync.Once
 	closeErr  error
 }
@@ -57,6 +60,7 @@ func Start(ctx context.Context, cfg Config) (*Runtime, error) {
 		system: supervise.NewSystem(supervise.Config{Policy: p.Supervision, Observer: p.Observer, Logger: p.Logger}),
 		logs:   map[evtlog.StreamName]*Log{},
 	}
+	rt.stopped, rt.end = context.WithCancel(context.Background())
 	if err := rt.build(ctx, p); err != nil {
 		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 		defer cancel()
@@ -101,11 +105,19 @@ func (rt *Runtime) Cancel(stream evtlog.StreamName, group string, record ID, cau
 }
 
 // Stop stops reading, lets each handler finish the entry in hand, flushes
-// acknowledgements and appends that were accepted, and closes the connections,
-// all within ctx. It may be called twice, also concurrently. Components that did
+// acknowledgements and appends that were accepted, ends subscriptions, and closes
+// the connections, all within ctx. A ctx that has ended waits for nobody. It may be called twice, also concurrently. Components that did
 // not end in time are named in the error.
 func (rt *Runtime) Stop(ctx context.Context) error {
 	err := rt.system.Stop(ctx)
+	rt.end()
 	rt.closeOnce.Do(func() { rt.closeErr = rt.client.Close() })
 	return errors.Join(err, rt.closeErr)
+}
+
+// bound returns a context that ends with ctx or when the runtime has stopped.
+func (rt *Runtime) bound(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	free := context.AfterFunc(rt.stopped, cancel)
+	return ctx, func() { free(); cancel() }
 }

@@ -23,7 +23,9 @@ var resubscribe = supervise.Backoff{Min: 100 * time.Millisecond, Max: 4 * time.S
 // that says so, and ranging on goes on with the next. When the connection is
 // lost the error is a *redislog.ConnError: what was published until the
 // subscription stands again is missed, and ranging on waits for that. The
-// sequence ends when ctx does, and then without an error. Range over it once.
+// sequence ends when ctx does or the runtime is stopped, and then without an
+// error. Range over it once; a sequence that is not ranged over holds its
+// connection until then.
 //
 // Read the log itself for what must not be missed; announcements of appended
 // records carry their id and the one before.
@@ -35,7 +37,17 @@ func (rt *Runtime) Subscribe(ctx context.Context, queue string) (iter.Seq2[feed.
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := rt.bound(ctx)
+	first := sub
+	ranged := context.AfterFunc(ctx, func() { _ = first.Close() })
 	return func(yield func(feed.Announcement, error) bool) {
+		defer cancel()
+		defer func() {
+			if sub != nil {
+				_ = sub.Close()
+			}
+		}()
+		ranged()
 		for attempt := 0; ctx.Err() == nil; attempt++ {
 			if sub != nil {
 				began := time.Now()
