@@ -35,7 +35,7 @@ func TestSeek(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(done.Repeat, dry.Repeat) || done.At != dry.At || done.Pending != 1 || !slices.Equal(dry.Repeat, spans(4, 8)) {
+	if !slices.Equal(done.Repeated, dry.Repeated) || done.At != dry.At || done.Pending != 1 || !slices.Equal(dry.Repeated, spans(4, 8)) {
 		t.Errorf("dry %+v, done %+v", dry, done)
 	}
 	if err := l.CheckSeek(t.Context(), done); err != nil {
@@ -80,14 +80,14 @@ func TestSeekBelowTheFloor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(plan.Skip, []SkippedRange{{To: at(3)}}) || len(plan.Repeat) != 0 || plan.At != at(6) {
+	if !slices.Equal(plan.Skipped, []SkippedRange{{To: at(3)}}) || len(plan.Repeated) != 0 || plan.At != at(6) {
 		t.Errorf("plan = %+v", plan)
 	}
 	ranges, err := l.SkippedRanges(t.Context(), "g")
 	if err != nil || !slices.Equal(ranges, spans(3, 6)) {
 		t.Errorf("ranges = %v, %v; want (3, 6]", ranges, err)
 	}
-	if plan, err = l.Seek(t.Context(), "g", evtid.ID{}); err != nil || !slices.Equal(plan.Repeat, []SkippedRange{{To: at(3)}}) {
+	if plan, err = l.Seek(t.Context(), "g", evtid.ID{}); err != nil || !slices.Equal(plan.Repeated, []SkippedRange{{To: at(3)}}) {
 		t.Errorf("back to the head: %+v, %v", plan, err)
 	}
 	if plan, err = l.Seek(t.Context(), "g", at(8)); err != nil || len(plan.Ranges) != 0 {

@@ -22,9 +22,9 @@ type SeekPlan struct {
 	At evtid.ID
 	// Ranges are the recorded ranges of the group after the move.
 	Ranges []SkippedRange
-	// Skip are the ranges that the group owed and will not be given; Repeat are
+	// Skipped are the ranges that the group owed and will not be given; Repeated are
 	// those that it does not owe and will be given again.
-	Skip, Repeat []SkippedRange
+	Skipped, Repeated []SkippedRange
 	// Pending counts what is delivered and not acknowledged.
 	Pending int64
 	// Floor is the archived floor of the stream: what lies at or below it can be
@@ -50,8 +50,8 @@ func planSeek(f seekFacts, target evtid.ID) SeekPlan {
 	}
 	owed := normalRanges(append(slices.Clone(f.ranges), SkippedRange{After: p.From, To: evtid.Max}))
 	after := SkippedRange{After: target, To: evtid.Max}
-	p.Skip = clipRanges(owed, SkippedRange{To: target})
-	p.Repeat = subtractRanges(after, owed)
+	p.Skipped = clipRanges(owed, SkippedRange{To: target})
+	p.Repeated = subtractRanges(after, owed)
 	p.Ranges = clipRanges(f.ranges, after)
 	if target.Less(f.floor) {
 		p.Ranges = append(p.Ranges, SkippedRange{After: target, To: f.floor})

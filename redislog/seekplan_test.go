@@ -41,13 +41,13 @@ func TestPlanSeek(t *testing.T) {
 		if p.Target != at(tc.wantTarget) || p.At != at(tc.wantAt) || p.From != at(tc.from) || p.Pending != 3 {
 			t.Errorf("%s: from %v target %v at %v", name, p.From, p.Target, p.At)
 		}
-		for what, pair := range map[string][2][]SkippedRange{"ranges": {p.Ranges, tc.want}, "skip": {p.Skip, tc.wantSkip}, "repeat": {p.Repeat, tc.wantBack}} {
+		for what, pair := range map[string][2][]SkippedRange{"ranges": {p.Ranges, tc.want}, "skip": {p.Skipped, tc.wantSkip}, "repeat": {p.Repeated, tc.wantBack}} {
 			if !slices.Equal(pair[0], pair[1]) {
 				t.Errorf("%s: %s = %v, want %v", name, what, pair[0], pair[1])
 			}
 		}
 	}
-	if p := planSeek(seekFacts{group: GroupInfo{LastDelivered: at(5)}, top: at(9)}, evtid.ID{}); !p.At.IsZero() || !slices.Equal(p.Repeat, []SkippedRange{{To: at(5)}}) {
+	if p := planSeek(seekFacts{group: GroupInfo{LastDelivered: at(5)}, top: at(9)}, evtid.ID{}); !p.At.IsZero() || !slices.Equal(p.Repeated, []SkippedRange{{To: at(5)}}) {
 		t.Errorf("to the head: %+v", p)
 	}
 }
@@ -75,7 +75,7 @@ func TestPlanSeekAccountsForEachID(t *testing.T) {
 			if after != p.Target.Less(id) {
 				t.Fatalf("seed %d: %d owed %v, target %v: %+v of %+v", seed, n, after, p.Target, p, f)
 			}
-			if holds(p.Skip, id) != (before && !after) || holds(p.Repeat, id) != (after && !before) {
+			if holds(p.Skipped, id) != (before && !after) || holds(p.Repeated, id) != (after && !before) {
 				t.Fatalf("seed %d: %d before %v after %v: %+v of %+v", seed, n, before, after, p, f)
 			}
 		}

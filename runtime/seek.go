@@ -115,7 +115,7 @@ func SeekGroup(ctx context.Context, log *redislog.Log, arch archive.Archive, gro
 	for _, part := range []struct {
 		ranges []redislog.SkippedRange
 		count  *int64
-	}{{plan.Skip, &report.SkippedRecords}, {plan.Repeat, &report.RepeatedRecords}} {
+	}{{plan.Skipped, &report.SkippedRecords}, {plan.Repeated, &report.RepeatedRecords}} {
 		for _, r := range part.ranges {
 			n, _, err := countRecords(ctx, reader, r, 0)
 			if err != nil {

@@ -14,6 +14,12 @@
 // over entries of peers that have been silent for MinIdle. An entry whose
 // handler fails waits for its back-off without holding others up.
 //
+// With several Workers, entries of different keys are handled at the same time,
+// and those of one key one after the other in the order of the stream. A failed
+// entry does not hold the later ones of its key: redeliveries come out of order
+// in any case, and holding them would let one deadly entry stop its key for as
+// long as its back-off lasts.
+//
 // # Promises
 //
 // At-least-once: an entry is acknowledged after its handler returned nil, or
