@@ -2,6 +2,7 @@ package streamconsumer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"time"
@@ -130,10 +131,10 @@ func (r *runner) judge(id evtid.ID, attempts int, err error, owned bool) outcome
 	})
 	if err != nil && out != outcomeLeave {
 		r.count.failed.Add(1)
-		_, panicked := err.(*supervise.PanicError)
+		var panicked *supervise.PanicError
 		r.cfg.Observer.Emit(evtlog.HandlerFailed{
 			Stream: r.stream, Group: r.cfg.Group, ID: id,
-			Attempts: attempts, Panicked: panicked, Err: err,
+			Attempts: attempts, Panicked: errors.As(err, &panicked), Err: err,
 		})
 	}
 	return out

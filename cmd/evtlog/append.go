@@ -88,7 +88,7 @@ func (a *app) appendLines(ctx context.Context, stream keyspace.Stream, node, max
 			return fmt.Errorf("receipts: %w", err)
 		}
 		// Compared as it is: a line that broke off may wrap io.EOF.
-		if readErr == io.EOF {
+		if errors.Is(readErr, io.EOF) {
 			return nil
 		}
 		if readErr != nil {
