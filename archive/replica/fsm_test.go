@@ -247,3 +247,35 @@ func TestFSMRestoreOfACoveredManifestNeedsNobody(t *testing.T) {
 		t.Error("a restore without a source claims to have the content")
 	}
 }
+
+// An entry that comes while a volume is let go again is either passed over, and
+// then the volume stays aside, or applied. Once it was passed over after the
+// volume was let go, and nobody would have repaired it any more.
+func TestNoEntryIsPassedOverBehindARepair(t *testing.T) {
+	r := newFSM(t)
+	for round := range uint64(200) {
+		index := 10 * (round + 1)
+		if err := r.store.park(scores, "the test sets it aside"); err != nil {
+			t.Fatal(err)
+		}
+		done := make(chan error, 1)
+		go func() {
+			done <- r.store.update(func(tx *storeTx) error {
+				if tx.parked(scores) == "" {
+					return nil
+				}
+				return tx.park(scores, "", index)
+			})
+		}()
+		whole, err := r.store.unpark(scores, index-1)
+		if err = errors.Join(err, <-done); err != nil {
+			t.Fatal(err)
+		}
+		if reason := r.store.parkedReason(scores); whole != (reason == "") {
+			t.Fatalf("round %d: the repair ended: %t, but the volume is aside for %q", round, whole, reason)
+		}
+		if whole, err = r.store.unpark(scores, index); err != nil || !whole {
+			t.Fatalf("round %d: %t, %v", round, whole, err)
+		}
+	}
+}

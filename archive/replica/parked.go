@@ -102,3 +102,22 @@ func (t *storeTx) park(stream evtlog.StreamName, reason string, index uint64) er
 	t.parks[stream] = reason
 	return b.Put(parkedKey(stream), append(binary.BigEndian.AppendUint64(nil, index), reason...))
 }
+
+// parkedKey is "queue\x00name"; names hold no control bytes.
+func parkedKey(s evtlog.StreamName) []byte { return []byte(s.Queue + "\x00" + s.Name) }
+
+func parkedStream(k []byte) (evtlog.StreamName, bool) {
+	for i, c := range k {
+		if c == 0 {
+			return evtlog.StreamName{Queue: string(k[:i]), Name: string(k[i+1:])}, true
+		}
+	}
+	return evtlog.StreamName{}, false
+}
+
+func passedOf(v []byte) uint64 {
+	if len(v) < 8 {
+		return 0
+	}
+	return binary.BigEndian.Uint64(v)
+}

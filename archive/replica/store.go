@@ -2,7 +2,6 @@ package replica
 
 import (
 	"context"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -35,6 +34,10 @@ type store struct {
 	vol   *volume.Store
 	fault func() error
 	note  *notifier
+
+	// writing is held over a transaction and over what memory repeats of it: the
+	// next one must not decide on what this one has changed.
+	writing sync.Mutex
 
 	mu sync.Mutex
 	// asideFor repeats the parked volumes of the file.
@@ -303,6 +306,8 @@ func (s *store) update(fn func(*storeTx) error) error {
 			return err
 		}
 	}
+	s.writing.Lock()
+	defer s.writing.Unlock()
 	t := &storeTx{s: s, parks: map[evtlog.StreamName]string{}}
 	err := s.vol.Update(func(tx *bbolt.Tx) error {
 		t.tx = tx
@@ -375,23 +380,4 @@ func (n *notifier) fire() {
 	defer n.mu.Unlock()
 	close(n.ch)
 	n.ch = make(chan struct{})
-}
-
-// parkedKey is "queue\x00name"; names hold no control bytes.
-func parkedKey(s evtlog.StreamName) []byte { return []byte(s.Queue + "\x00" + s.Name) }
-
-func parkedStream(k []byte) (evtlog.StreamName, bool) {
-	for i, c := range k {
-		if c == 0 {
-			return evtlog.StreamName{Queue: string(k[:i]), Name: string(k[i+1:])}, true
-		}
-	}
-	return evtlog.StreamName{}, false
-}
-
-func passedOf(v []byte) uint64 {
-	if len(v) < 8 {
-		return 0
-	}
-	return binary.BigEndian.Uint64(v)
 }

@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptrace"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"connectrpc.com/connect"
@@ -129,13 +131,15 @@ func (c *Client) attempt(ctx context.Context, do func(context.Context, pb.Archiv
 	for n := 0; ; n++ {
 		addr := cmp.Or(next, c.pick())
 		callCtx, cancel := context.WithTimeout(ctx, c.cfg.CallTimeout)
-		err = api.FromWire(do(callCtx, c.stub(addr), pass))
+		var connected atomic.Bool
+		trace := &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { connected.Store(true) }}
+		err = api.FromWire(do(httptrace.WithClientTrace(callCtx, trace), c.stub(addr), pass))
 		cancel()
 		if err == nil {
 			c.setLeader(addr)
 			return doubt, true, nil
 		}
-		m, hint := judge(err)
+		m, hint := judge(err, connected.Load())
 		c.cfg.Logger.Debug("archive call failed", "node", addr, "attempt", n, "error", err)
 		pass, next = false, ""
 		switch m {

@@ -31,8 +31,9 @@ const (
 
 // judge classifies the error of one attempt. It decides what is safe: only an
 // attempt that cannot have been proposed, or one that is settled by its own
-// repetition, goes on.
-func judge(err error) (move, *api.NotLeaderError) {
+// repetition, goes on. connected says whether there was a connection that the
+// call could have been sent over.
+func judge(err error, connected bool) (move, *api.NotLeaderError) {
 	var notLeader *api.NotLeaderError
 	switch {
 	case errors.As(err, &notLeader):
@@ -44,6 +45,10 @@ func judge(err error) (move, *api.NotLeaderError) {
 		return tryNext, nil
 	case isFinal(err):
 		return giveUp, nil
+	case !connected:
+		// A limit of time that passes while the connection is made looks like one
+		// that passes after it.
+		return tryNext, nil
 	}
 	return unknown, nil
 }

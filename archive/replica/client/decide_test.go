@@ -38,8 +38,16 @@ func TestJudge(t *testing.T) {
 		{context.DeadlineExceeded, unknown},
 		{connect.NewError(connect.CodeInternal, errors.New("x")), unknown},
 	} {
-		if got, _ := judge(c.err); got != c.want {
+		if got, _ := judge(c.err, true); got != c.want {
 			t.Errorf("%v: %d, want %d", c.err, got, c.want)
+		}
+		// Without a connection nothing was sent.
+		want := c.want
+		if want == unknown {
+			want = tryNext
+		}
+		if got, _ := judge(c.err, false); got != want {
+			t.Errorf("%v, not connected: %d, want %d", c.err, got, want)
 		}
 	}
 }
