@@ -14,7 +14,18 @@ import (
 // BenchmarkConsume is one member with a handler that does nothing, COUNT 100,
 // every entry acknowledged; entries of an id field plus three fields with about
 // 120 bytes. One operation is one entry.
-func BenchmarkConsume(b *testing.B) {
+func BenchmarkConsume(b *testing.B) { consumeAll(b, func(*Config) {}) }
+
+// BenchmarkConsumeTogether is the same with four workers and a key of ten values:
+// what handing entries to workers costs when handlers do nothing.
+func BenchmarkConsumeTogether(b *testing.B) {
+	consumeAll(b, func(c *Config) {
+		c.Workers = 4
+		c.Key = func(d evtlog.Delivery) string { return "0123456789"[d.ID.Snowflake()%10:][:1] }
+	})
+}
+
+func consumeAll(b *testing.B, change func(*Config)) {
 	server := redistest.Start(b)
 	client, err := redislog.Open(b.Context(), redislog.Config{URL: server.URL()})
 	if err != nil {
@@ -26,7 +37,7 @@ func BenchmarkConsume(b *testing.B) {
 	fill(b, log, b.N)
 	var handled atomic.Int64
 	done := make(chan struct{})
-	c, err := New(Config{
+	cfg := Config{
 		Stream: stream, Group: testGroup, Name: "a", Start: FromHead,
 		Handler: func(context.Context, evtlog.Delivery) error {
 			if handled.Add(1) == int64(b.N) {
@@ -34,7 +45,9 @@ func BenchmarkConsume(b *testing.B) {
 			}
 			return nil
 		},
-	}, log, nil, func(context.Context, ...evtlog.Field) (evtid.ID, error) { return evtid.ID{}, nil })
+	}
+	change(&cfg)
+	c, err := New(cfg, log, nil, func(context.Context, ...evtlog.Field) (evtid.ID, error) { return evtid.ID{}, nil })
 	if err != nil {
 		b.Fatal(err)
 	}
