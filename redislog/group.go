@@ -14,6 +14,28 @@ import (
 type StartAt struct {
 	kind startKind
 	id   evtid.ID
+	arch Archived
+}
+
+// Archived tells how far an archive of the stream reaches.
+type Archived interface {
+	Watermark(ctx context.Context) (evtid.ID, error)
+}
+
+// Behind tells CreateGroup of the stream's archive. It is asked when a group is
+// made and the floor is gone, as after FLUSHALL: what the archive holds is then
+// recorded as skipped, so that the group reads it from there.
+func (s StartAt) Behind(a Archived) StartAt {
+	s.arch = a
+	return s
+}
+
+// floorOr returns the floor, or where there is none, how far the archive reaches.
+func (s StartAt) floorOr(ctx context.Context, floor evtid.ID) (evtid.ID, error) {
+	if !floor.IsZero() || s.arch == nil {
+		return floor, nil
+	}
+	return s.arch.Watermark(ctx)
 }
 
 type startKind uint8
@@ -73,7 +95,7 @@ func (l *Log) CreateGroup(ctx context.Context, group string, at StartAt) (create
 		return false, badArgument("CreateGroup", "start", "say where the group starts: Head, New or AfterID")
 	}
 	err = l.watching(ctx, "create group "+group, []string{l.stream.Epoch()}, func(s *session) (bool, error) {
-		exists, plan, err := l.groupFacts(s, group, at)
+		exists, plan, err := l.groupFacts(ctx, s, group, at)
 		if err != nil || exists {
 			return exists, err
 		}
@@ -86,7 +108,7 @@ func (l *Log) CreateGroup(ctx context.Context, group string, at StartAt) (create
 
 // groupFacts reads what the plan needs. A group that exists ends it: recording a
 // range for it would have it read the whole archive at each start of a member.
-func (l *Log) groupFacts(s *session, group string, at StartAt) (exists bool, plan groupPlan, err error) {
+func (l *Log) groupFacts(ctx context.Context, s *session, group string, at StartAt) (exists bool, plan groupPlan, err error) {
 	replies, err := s.pipeline(
 		command{"XINFO", "GROUPS", l.stream.Key()},
 		command{"XREVRANGE", l.stream.Floor(), "+", "-", "COUNT", 1},
@@ -102,17 +124,24 @@ func (l *Log) groupFacts(s *session, group string, at StartAt) (exists bool, pla
 		return false, plan, err
 	}
 	refused := s.refusal(replies[0])
-	if isNoKey(refused) {
-		return false, planGroup(at, floor, false), nil
-	}
-	if refused != nil {
+	if refused != nil && !isNoKey(refused) {
 		return false, plan, refused
 	}
-	groups, err := groupsOf(replies[0])
-	for _, g := range groups {
-		exists = exists || g.Name == group
+	if refused == nil {
+		groups, err := groupsOf(replies[0])
+		if err != nil {
+			return false, plan, err
+		}
+		for _, g := range groups {
+			if g.Name == group {
+				return true, plan, nil
+			}
+		}
 	}
-	return exists, planGroup(at, floor, true), err
+	if floor, err = at.floorOr(ctx, floor); err != nil {
+		return false, plan, err
+	}
+	return false, planGroup(at, floor, refused == nil), nil
 }
 
 func (l *Log) createPlanned(s *session, group string, plan groupPlan) (created, done bool, err error) {

@@ -141,7 +141,7 @@ func TestCreateGroupMeetsATrim(t *testing.T) {
 		if _, err := s.do(command{"WATCH", l.stream.Epoch()}); err != nil {
 			return err
 		}
-		exists, plan, err := l.groupFacts(s, "g", Head())
+		exists, plan, err := l.groupFacts(t.Context(), s, "g", Head())
 		if err != nil || exists {
 			return fmt.Errorf("exists %v: %w", exists, err)
 		}

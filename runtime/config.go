@@ -228,7 +228,7 @@ func checkStream(field string, s Stream) (streamPlan, error) {
 	case s.Durability != None && s.Archive == nil:
 		return streamPlan{}, &ConfigError{Field: field + ".Archive", Value: "nil", Reason: field + ".Durability folds, so it needs an archive to fold into"}
 	case s.Durability == None && s.Archive != nil:
-		return streamPlan{}, &ConfigError{Field: field + ".Durability", Value: "None", Reason: field + ".Archive is set, but None trims without folding: retention and an archiver cannot share a stream"}
+		return streamPlan{}, &ConfigError{Field: field + ".Durability", Value: "None", Reason: field + ".Archive is set, but None trims without folding, and retention and an archiver cannot share a stream: set Durability to Commit or Window(k), or leave Archive out"}
 	case s.Replicas < 0:
 		return streamPlan{}, &ConfigError{Field: field + ".Replicas", Value: fmt.Sprint(s.Replicas), Reason: "it must not be negative"}
 	}

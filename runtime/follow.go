@@ -48,7 +48,7 @@ type Update struct {
 // a pause when Redis is unavailable, and behind the gap when it is an
 // *archive.GapError: records that left the stream, or may have, and are in no
 // archive this runtime knows. Without an archive that is told whenever the record
-// yielded last has been trimmed before the next one was read. The sequence ends when ctx does, without an error, or after a
+// yielded last has been trimmed before the next one was read. The sequence ends when ctx does or the runtime stops, without an error, or after a
 // *keyspace.NameError. Streams that are declared in the configuration are read
 // with their archive, streams that are only consumed here with the archive of
 // such a consumer, others from the live stream alone.
@@ -59,7 +59,7 @@ func (rt *Runtime) Follow(ctx context.Context, queue, stream string, after evtid
 			yield(Update{}, err)
 			return
 		}
-		ctx, cancel := context.WithCancel(ctx)
+		ctx, cancel := rt.bound(ctx)
 		var hints sync.WaitGroup
 		defer hints.Wait()
 		defer cancel()

@@ -1,7 +1,10 @@
 package streamconsumer
 
 import (
+	"context"
+
 	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/redislog"
 )
@@ -53,7 +56,11 @@ func (p position) startAt(start Start) redislog.StartAt {
 // first time, and where this member's work had got to when it has vanished.
 func (r *runner) ensureGroup() error {
 	at := r.position()
-	created, err := r.ports.log.CreateGroup(r.ctx, r.cfg.Group, at.startAt(r.cfg.Start))
+	start := at.startAt(r.cfg.Start)
+	if r.ports.arch != nil {
+		start = start.Behind(archived{r.ports.arch, r.stream})
+	}
+	created, err := r.ports.log.CreateGroup(r.ctx, r.cfg.Group, start)
 	if err != nil {
 		return err
 	}
@@ -70,6 +77,17 @@ func (r *runner) ensureGroup() error {
 	r.orphaned = redislog.SkippedRange{}
 	r.done()
 	return nil
+}
+
+// archived is the archive of one stream.
+type archived struct {
+	arch   archive.Archive
+	stream evtlog.StreamName
+}
+
+// Watermark implements redislog.Archived.
+func (a archived) Watermark(ctx context.Context) (evtid.ID, error) {
+	return a.arch.Watermark(ctx, a.stream)
 }
 
 // learnStart asks where "new" was, so that a group that vanishes before its
