@@ -208,6 +208,10 @@ func TestUncommittedRemovalIsNotBelieved(t *testing.T) {
 	for _, n := range c.nodes {
 		network.own(n)
 	}
+	// A fold behind the last change of members: the leader begins no other change
+	// before that one is committed.
+	w := &writer{stream: scores, arch: c.client()}
+	w.mustFold(t, 1, 1)
 	lead, gone := c.leader(), c.follower().ID()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
