@@ -102,3 +102,11 @@ func CheckFold(stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record)
 	}
 	return nil
 }
+
+// Limited is implemented by archives that take records up to a size only. A
+// writer in front of such an archive must not accept larger ones: they could
+// never be folded, and with them nothing behind them.
+type Limited interface {
+	// MaxRecordBytes is the largest record, names and values together.
+	MaxRecordBytes() int
+}

@@ -179,8 +179,12 @@ func check(cfg Config) (plan, error) {
 	}
 	seen := map[keyspace.Stream]int{}
 	for i, s := range cfg.Streams {
-		sp, err := checkStream(fmt.Sprintf("Streams[%d]", i), s)
+		field := fmt.Sprintf("Streams[%d]", i)
+		sp, err := checkStream(field, s)
 		if err != nil {
+			return p, err
+		}
+		if err := checkLimit(field, s.Archive, cfg.MaxRecordBytes); err != nil {
 			return p, err
 		}
 		if first, dup := seen[sp.key]; dup {
@@ -233,6 +237,19 @@ func checkStream(field string, s Stream) (streamPlan, error) {
 		return streamPlan{}, &ConfigError{Field: field + ".Replicas", Value: fmt.Sprint(s.Replicas), Reason: "it must not be negative"}
 	}
 	return streamPlan{Stream: s, key: key}, nil
+}
+
+// checkLimit refuses records that the archive could never take: the first of
+// them would end all archiving behind it.
+func checkLimit(field string, a archive.Archive, maxRecord int) error {
+	limited, ok := a.(archive.Limited)
+	if ok && maxRecord > limited.MaxRecordBytes() {
+		return &ConfigError{
+			Field: "MaxRecordBytes", Value: fmt.Sprint(maxRecord),
+			Reason: fmt.Sprintf("%s.Archive takes records of up to %d bytes", field, limited.MaxRecordBytes()),
+		}
+	}
+	return nil
 }
 
 func checkConsumer(field string, c Consumer) (consumerPlan, error) {

@@ -36,6 +36,9 @@ func TestCheckNamesTheField(t *testing.T) {
 		{"Streams[0].Durability", "negative", Config{Streams: []Stream{{Queue: "q", Name: "s", Durability: -1}}}},
 		{"Streams[0].Archive", "needs an archive", Config{Streams: []Stream{{Queue: "q", Name: "s", Durability: Window(10)}}}},
 		{"Streams[0].Durability", "retention and an archiver", Config{Streams: []Stream{{Queue: "q", Name: "s", Retention: evtlog.KeepLast(1), Archive: store}}}},
+		{"MaxRecordBytes", "Streams[0].Archive takes", Config{
+			MaxRecordBytes: 2 << 20, Streams: []Stream{{Queue: "q", Name: "s", Durability: Commit, Archive: limited{store}}},
+		}},
 		{"Streams[0].Replicas", "negative", Config{Streams: []Stream{{Queue: "q", Name: "s", Replicas: -1}}}},
 		{"Streams[1]", "one writer", Config{Streams: []Stream{stream, stream}}},
 		{"Streams[1]", "retention and an archiver cannot share", Config{Streams: []Stream{
@@ -64,6 +67,11 @@ func TestCheckNamesTheField(t *testing.T) {
 		}
 	}
 }
+
+// limited is an archive that takes records of up to a mebibyte.
+type limited struct{ *archivetest.Memory }
+
+func (limited) MaxRecordBytes() int { return 1 << 20 }
 
 func TestConfigErrorKeepsTheCause(t *testing.T) {
 	_, err := check(Config{Streams: []Stream{{Queue: "q", Name: "a b"}}})

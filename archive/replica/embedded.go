@@ -26,7 +26,13 @@ type embedded struct {
 	seen map[evtlog.StreamName]evtid.ID
 }
 
-var _ archive.Archive = (*embedded)(nil)
+var (
+	_ archive.Archive = (*embedded)(nil)
+	_ archive.Limited = (*embedded)(nil)
+)
+
+// MaxRecordBytes implements archive.Limited.
+func (a *embedded) MaxRecordBytes() int { return a.remote.MaxRecordBytes() }
 
 // Fold implements archive.Archive; errors are those of client.Client.
 func (a *embedded) Fold(ctx context.Context, stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record) (evtid.ID, error) {
