@@ -153,7 +153,7 @@ func (f *follower) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := f.read(ctx)
 		switch {
-		case errors.Is(err, errLeft) || ctx.Err() != nil:
+		case errors.Is(err, errLeft) || over(ctx):
 			return
 		case err != nil:
 			if !f.fail(ctx, err) {
@@ -265,4 +265,11 @@ func (f *follower) wait(ctx context.Context) {
 	case <-f.hint:
 	case <-timer.C:
 	}
+}
+
+// over reports whether ctx has ended, or is about to: a socket notices the
+// deadline it was given a moment before the context does.
+func over(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
 }
