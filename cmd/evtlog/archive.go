@@ -100,7 +100,7 @@ func (a *app) archiveListCommand() *cobra.Command {
 		Use: "ls", Short: "The archived streams, as the first node that answers has them", Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return where.with(cmd, func(ctx context.Context, c *client.Client) error {
-				volumes, err := where.heads(ctx, c)
+				_, volumes, err := where.heads(ctx, c)
 				if err != nil {
 					return err
 				}
@@ -113,14 +113,14 @@ func (a *app) archiveListCommand() *cobra.Command {
 	return cmd
 }
 
-// heads asks the nodes in turn for what they hold.
-func (f *clusterFlags) heads(ctx context.Context, c *client.Client) (volumes []api.Volume, err error) {
+// heads asks the nodes in turn for what they hold, and says which one answered.
+func (f *clusterFlags) heads(ctx context.Context, c *client.Client) (address string, volumes []api.Volume, err error) {
 	for _, address := range f.nodes {
 		if volumes, err = c.Heads(ctx, address); err == nil {
-			return volumes, nil
+			return address, volumes, nil
 		}
 	}
-	return nil, err
+	return "", nil, err
 }
 
 // volumeView is one archived stream.
@@ -231,10 +231,11 @@ func (a *app) exportCommand() *cobra.Command {
 				return usage(errors.New("--to is needed: the file to write"))
 			}
 			return where.with(cmd, func(ctx context.Context, c *client.Client) error {
-				if _, err := where.heads(ctx, c); err != nil {
+				address, _, err := where.heads(ctx, c)
+				if err != nil {
 					return err
 				}
-				summary, err := exportTo(ctx, path, portable.FromNode(c, where.nodes[0]))
+				summary, err := exportTo(ctx, path, portable.FromNode(c, address))
 				if err != nil {
 					return err
 				}
