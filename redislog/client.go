@@ -145,6 +145,7 @@ func (e *FenceError) Unwrap() error { return evtlog.ErrForeignFormat }
 type Log struct {
 	c      *Client
 	stream keyspace.Stream
+	arch   Archived // nil: none that this handle knows
 }
 
 // Stream returns the stream.

@@ -158,6 +158,15 @@ func (s *session) refusal(reply any) error {
 	return nil
 }
 
+// refusalAt is refusal for a command on another key than the operation is about:
+// op names it.
+func (s *session) refusalAt(reply any, op string) error {
+	if refused, ok := reply.(redis.Error); ok {
+		return serverError(op, s.c.ep.addr, string(refused))
+	}
+	return nil
+}
+
 // typed turns redigo's error into one of this package.
 func (s *session) typed(err error) error {
 	if err == nil {

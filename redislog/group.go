@@ -116,7 +116,7 @@ func (l *Log) groupFacts(ctx context.Context, s *session, group string, at Start
 	if err != nil {
 		return false, plan, err
 	}
-	if err := s.refusal(replies[1]); err != nil {
+	if err := s.refusalAt(replies[1], "XREVRANGE "+l.stream.Floor()); err != nil {
 		return false, plan, err
 	}
 	floor, _, _, err := firstID(replies[1])

@@ -64,7 +64,7 @@ func (l *Log) Page(ctx context.Context, after, to evtid.ID, n int) ([]evtlog.Rec
 			}
 			var pageErr, floorErr error
 			page, pageErr = w.records(op, l.name(), n)
-			if floor, floorErr = w.floor(op); pageErr == nil {
+			if floor, floorErr = w.floor("XREVRANGE " + l.stream.Floor()); pageErr == nil {
 				pageErr = floorErr
 			}
 			return pageErr

@@ -8,6 +8,13 @@ import (
 	"github.com/evtlog/evtlog/keyspace"
 )
 
+// Behind returns a handle that knows the stream's archive. Seek and PlanSeek of
+// that handle ask it how far it reaches: what it holds can have left the stream
+// although the floor does not say so, as when the floor key was deleted, was never
+// written, or went with everything else in a FLUSHALL. Without it they know only
+// what Redis tells. CreateGroup is told by StartAt.Behind.
+func (l *Log) Behind(a Archived) *Log { return &Log{c: l.c, stream: l.stream, arch: a} }
+
 // PlanSeek says what moving a group would do, and changes nothing. target is the
 // position the group is to have: the first record above it is delivered next; the
 // zero ID is the head of the log. Without such a group it is evtlog.ErrNoGroup.
@@ -95,24 +102,17 @@ func (l *Log) seekFacts(s *session, group string) (f seekFacts, err error) {
 	if err != nil {
 		return f, err
 	}
+	if err := s.refusalAt(replies[1], "XREVRANGE "+l.stream.Floor()); err != nil {
+		return f, err
+	}
 	if err := s.firstRefusal(replies); err != nil {
 		if isNoKey(err) {
 			return f, l.noSuchGroup("seek", group)
 		}
 		return f, err
 	}
-	groups, err := groupsOf(replies[0])
-	if err != nil {
+	if f.group, err = l.groupNamed(replies[0], group); err != nil {
 		return f, err
-	}
-	found := false
-	for _, g := range groups {
-		if g.Name == group {
-			f.group, found = g, true
-		}
-	}
-	if !found {
-		return f, l.noSuchGroup("seek", group)
 	}
 	if f.floor, _, _, err = firstID(replies[1]); err != nil {
 		return f, err
@@ -124,6 +124,26 @@ func (l *Log) seekFacts(s *session, group string) (f seekFacts, err error) {
 	if f.ranges, err = parseRanges(l.stream.Skipped(group), texts); err != nil {
 		return f, err
 	}
-	f.top, err = topOf(replies[3])
+	if f.top, err = topOf(replies[3]); err != nil || l.arch == nil {
+		return f, err
+	}
+	// Asked behind the WATCH: a trim after this look undoes the transaction, and one
+	// before it went no further than the archive now reaches.
+	archived, err := l.arch.Watermark(s.ctx)
+	f.floor = joinFloor(f.floor, f.top, archived)
 	return f, err
+}
+
+// groupNamed picks one group of an answer of XINFO GROUPS.
+func (l *Log) groupNamed(reply any, group string) (GroupInfo, error) {
+	groups, err := groupsOf(reply)
+	if err != nil {
+		return GroupInfo{}, err
+	}
+	for _, g := range groups {
+		if g.Name == group {
+			return g, nil
+		}
+	}
+	return GroupInfo{}, l.noSuchGroup("seek", group)
 }

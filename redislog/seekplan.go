@@ -40,6 +40,17 @@ type seekFacts struct {
 	top    evtid.ID // last-generated-id
 }
 
+// joinFloor decides how far records may have left the stream: up to the floor,
+// and where there is none, as far as the archive reaches. An archive that reaches
+// above the top of the stream belongs to a stream that was deleted or set back;
+// then nothing of what it holds is sure to be live.
+func joinFloor(floor, top, archived evtid.ID) evtid.ID {
+	if floor.IsZero() || top.Less(archived) {
+		return maxID(floor, archived)
+	}
+	return floor
+}
+
 // planSeek decides what moving a group to a position does.
 func planSeek(f seekFacts, target evtid.ID) SeekPlan {
 	// A position above the top would skip records that do not exist yet.

@@ -80,11 +80,14 @@ func (l *Log) Seal(ctx context.Context, w evtid.ID) error {
 		if err != nil {
 			return err
 		}
-		err = s.refusal(replies[0])
-		if !errors.Is(lookUpErr(err), evtlog.ErrNonMonotonic) {
-			return s.firstRefusal(replies)
+		err = s.refusalAt(replies[0], "XADD "+l.stream.Floor())
+		switch {
+		case errors.Is(lookUpErr(err), evtlog.ErrNonMonotonic):
+			return l.followFloor(s, w)
+		case err != nil:
+			return err
 		}
-		return l.followFloor(s, w)
+		return s.firstRefusal(replies)
 	})
 }
 
