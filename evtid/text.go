@@ -2,7 +2,7 @@ package evtid
 
 import (
 	"encoding/json"
-	"strconv"
+	"slices"
 )
 
 const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -85,14 +85,10 @@ func (id ID) AppendTo(dst []byte) []byte {
 	if id.IsZero() {
 		return dst
 	}
-	var buf [Len]byte
-	copy(buf[:], Brand)
-	v := id.Snowflake()
-	for i := Len - 1; i >= brandLen; i-- {
-		buf[i] = digits[v%62]
-		v /= 62
-	}
-	return append(dst, buf[:]...)
+	n := len(dst)
+	dst = append(dst, Brand+"00000000000"...)
+	putBase62(dst[n+brandLen:], id.Snowflake())
+	return dst
 }
 
 // String returns the branded form, or "" for the zero ID.
@@ -102,14 +98,18 @@ func (id ID) String() string {
 }
 
 // AppendEntry appends the entry form, "<unix ms>-<tail>", to dst. It does not
-// allocate when dst has room for 21 bytes. The zero ID appends "0-0".
+// allocate when dst has room for 22 bytes, all of which it may write to. The zero
+// ID appends "0-0".
 func (id ID) AppendEntry(dst []byte) []byte {
 	if id.IsZero() {
 		return append(dst, "0-0"...)
 	}
-	dst = strconv.AppendInt(dst, id.UnixMilli(), 10)
-	dst = append(dst, '-')
-	return strconv.AppendUint(dst, id.Snowflake()&MaxTail, 10)
+	n := len(dst)
+	dst = slices.Grow(dst, entryRoom)
+	out := dst[n : n+entryRoom]
+	putMillis(out, uint64(id.UnixMilli()))
+	out[millisLen] = '-'
+	return dst[:n+millisLen+1+putTail(out[millisLen+1:], uint32(id.Snowflake()&MaxTail))]
 }
 
 // Entry returns the entry form: what XADD is given and XRANGE returns.
