@@ -69,6 +69,35 @@ func infoOf(ends, details []any) (info StreamInfo, err error) {
 	return info, nil
 }
 
+// Floor returns how far Redis says that the stream was archived: the floor, or
+// when that key is gone what the archiver has left for foreign readers. It is the
+// zero ID when neither is there, which proves nothing: the keys may have been
+// deleted. Only the archive knows for sure.
+func (l *Log) Floor(ctx context.Context) (floor evtid.ID, err error) {
+	err = l.with(ctx, "floor", func(s *session) error {
+		replies, err := s.pipeline(
+			command{"XREVRANGE", l.stream.Floor(), "+", "-", "COUNT", 1},
+			command{"GET", l.stream.Archived()},
+		)
+		if err != nil {
+			return err
+		}
+		if err := s.refusalAt(replies[0], "XREVRANGE "+l.stream.Floor()); err != nil {
+			return err
+		}
+		found := false
+		if floor, _, found, err = firstID(replies[0]); found || err != nil {
+			return err
+		}
+		if text, err := redis.String(replies[1], nil); err == nil {
+			// A foreign archiver may have written something else; that is no proof.
+			floor, _ = evtid.Parse(text)
+		}
+		return nil
+	})
+	return floor, err
+}
+
 // FirstForeign looks for an entry outside of the range that ids can have, at
 // either end of the stream: a foreign writer that makes its own ids put it
 // there. Reads by window do not see it, a trim removes it unarchived. Entries

@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,8 +18,10 @@ import (
 // does not know.
 const CountLimit = 100_000
 
-// Lag is how far one group is behind its stream. It is counted from records, and
-// never taken from the server's own lag, which is wrong after trims.
+// Lag is how far one group is behind its stream. It is counted from records,
+// archived ones included, and never taken from the server's own lag, which is
+// wrong after trims. The archive is asked how far it reaches, so a floor that was
+// deleted, or a stream that was, changes nothing.
 type Lag struct {
 	Stream evtlog.StreamName
 	Group  string
@@ -44,7 +47,8 @@ type Lag struct {
 	// is told that they are lost.
 	Skipped     []redislog.SkippedRange
 	Recoverable bool
-	// Position is what the group was given last, Top the newest id of the stream.
+	// Position is what the group was given last, Top the newest id of the log, in the
+	// stream or above it in the archive.
 	Position, Top evtid.ID
 }
 
@@ -69,7 +73,7 @@ func (rt *Runtime) Lag(ctx context.Context) ([]Lag, error) {
 		if err != nil {
 			return nil, fmt.Errorf("runtime: lag of %s: %w", name, err)
 		}
-		all = append(all, lags...)
+		all = append(all, rt.withVanished(name, lags)...)
 	}
 	slices.SortFunc(all, func(a, b Lag) int {
 		return cmp.Or(cmp.Compare(a.Stream.String(), b.Stream.String()), cmp.Compare(a.Group, b.Group))
@@ -77,8 +81,24 @@ func (rt *Runtime) Lag(ctx context.Context) ([]Lag, error) {
 	return all, nil
 }
 
+// withVanished adds the groups that this runtime consumes as and that are not
+// there, as after FLUSHALL and before a member has made them anew.
+func (rt *Runtime) withVanished(stream evtlog.StreamName, lags []Lag) []Lag {
+	for _, m := range rt.consumers {
+		there := slices.ContainsFunc(lags, func(l Lag) bool { return l.Group == m.plan.Group })
+		if nameOf(m.plan.key) == stream && !there {
+			lags = append(lags, Lag{
+				Stream: stream, Group: m.plan.Group, Recoverable: m.plan.Archive != nil,
+				Why: "there is no such group now; its members make it anew at what they had acknowledged",
+			})
+		}
+	}
+	return lags
+}
+
 // GroupLags is Lag for one stream, and for a program that runs no Runtime. arch
-// may be nil.
+// may be nil; then what was archived and trimmed is not counted, and the lag of a
+// group that owes some of it is unknown.
 func GroupLags(ctx context.Context, log *redislog.Log, arch archive.Archive) ([]Lag, error) {
 	// The top first: what is appended after it is not counted by this look.
 	top, err := log.Last(ctx)
@@ -89,15 +109,22 @@ func GroupLags(ctx context.Context, log *redislog.Log, arch archive.Archive) ([]
 	if err != nil {
 		return nil, err
 	}
-	// A page that ends before it begins reads the floor alone.
-	_, floor, err := log.Page(ctx, evtid.Max, evtid.Max, 1)
-	if err != nil {
+	name := nameOf(log.Stream())
+	c := lagCounter{log: log, reader: archive.NewReader(name, log, arch), archived: arch != nil, top: top, now: time.Now()}
+	if c.floor, err = log.Floor(ctx); err != nil {
 		return nil, err
+	}
+	if arch != nil {
+		// What it holds above the top went with a stream that was deleted or set back.
+		reach, err := arch.Watermark(ctx, name)
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		c.unanswered, c.top = err, later(top, reach)
 	}
 	lags := make([]Lag, 0, len(groups))
 	for _, g := range groups {
-		c := lagCounter{log: log, reader: archive.NewReader(nameOf(log.Stream()), log, arch), floor: floor, archived: arch != nil, now: time.Now()}
-		lag, err := c.measure(ctx, g, top)
+		lag, err := c.measure(ctx, g)
 		if err != nil {
 			return nil, err
 		}
@@ -106,34 +133,61 @@ func GroupLags(ctx context.Context, log *redislog.Log, arch archive.Archive) ([]
 	return lags, nil
 }
 
+func later(a, b evtid.ID) evtid.ID {
+	if a.Less(b) {
+		return b
+	}
+	return a
+}
+
 // lagCounter measures one group.
 type lagCounter struct {
 	log      *redislog.Log
 	reader   *archive.Reader
 	floor    evtid.ID
 	archived bool
-	now      time.Time
+	// unanswered is why the archive did not say how far it reaches.
+	unanswered error
+	// top is the end of the log: of the stream, or of what was archived.
+	top evtid.ID
+	now time.Time
 }
 
-func (c *lagCounter) measure(ctx context.Context, g redislog.GroupInfo, top evtid.ID) (Lag, error) {
+func (c *lagCounter) measure(ctx context.Context, g redislog.GroupInfo) (Lag, error) {
 	skipped, err := c.log.SkippedRanges(ctx, g.Name)
 	if err != nil {
 		return Lag{}, err
 	}
 	lag := Lag{
 		Stream: nameOf(c.log.Stream()), Group: g.Name, Pending: g.Pending, Skipped: skipped,
-		Recoverable: c.archived, Position: g.LastDelivered, Top: top,
+		Recoverable: c.archived, Position: g.LastDelivered, Top: c.top,
 	}
-	f := lagFacts{floor: c.floor, archived: c.archived, skipped: len(skipped)}
-	owed := redislog.OwedRanges(g.LastDelivered, skipped, top)
+	f := lagFacts{floor: c.floor, archived: c.archived, skipped: len(skipped), unanswered: c.unanswered}
+	owed := redislog.OwedRanges(g.LastDelivered, skipped, c.top)
 	if err := c.pending(ctx, g, owed, &f, &lag); err != nil {
 		return Lag{}, err
 	}
+	if c.unanswered == nil {
+		if err := c.count(ctx, owed, &f); err != nil {
+			return Lag{}, err
+		}
+	}
+	f.judge(&lag, c.now)
+	return lag, nil
+}
+
+// count counts the records of what is owed. Records that the archive should have
+// and does not give leave the count unproved.
+func (c *lagCounter) count(ctx context.Context, owed []redislog.SkippedRange, f *lagFacts) error {
 	for _, r := range owed {
 		f.uncountable = f.uncountable || !countable(r, c.floor, c.archived)
 		n, first, err := countRecords(ctx, c.reader, r, CountLimit-f.counted)
+		if err != nil && errors.Is(err, archive.ErrGap) {
+			f.gap = err
+			return nil
+		}
 		if err != nil {
-			return Lag{}, err
+			return err
 		}
 		f.counted += n
 		if f.oldest.IsZero() || !first.IsZero() && first.Less(f.oldest) {
@@ -141,11 +195,10 @@ func (c *lagCounter) measure(ctx context.Context, g redislog.GroupInfo, top evti
 		}
 		if f.counted >= CountLimit {
 			f.stopped = true
-			break
+			return nil
 		}
 	}
-	f.judge(&lag, c.now)
-	return lag, nil
+	return nil
 }
 
 // pending counts the pending entries that no owed range holds: one that was
@@ -188,18 +241,26 @@ type lagFacts struct {
 	uncountable bool // something owed is below the floor, and no archive is at hand
 	unlisted    bool // more pending entries than were compared with the ranges
 	foreign     bool // the oldest pending entry has no id
+	unanswered  error
+	gap         error // records that are owed and that nobody has
 }
 
 // judge says what is proved.
 func (f lagFacts) judge(lag *Lag, now time.Time) {
 	lag.Known, lag.OldestKnown = true, !f.foreign
 	switch {
+	case f.unanswered != nil:
+		lag.Known, lag.OldestKnown = false, false
+		lag.Why = "the archive does not say how far it reaches: " + f.unanswered.Error()
 	case f.skipped > 0 && !f.archived:
 		lag.Known, lag.OldestKnown = false, false
 		lag.Why = "ranges were trimmed before the group was done with them, and there is no archive to count them in"
 	case f.uncountable:
 		lag.Known, lag.OldestKnown = false, false
 		lag.Why = "part of it was archived and trimmed, and the archive was not given"
+	case f.gap != nil:
+		lag.Known, lag.OldestKnown = false, false
+		lag.Why = f.gap.Error()
 	case f.stopped:
 		lag.Known = false
 		lag.Why = fmt.Sprintf("there are %d or more, and no more are counted", CountLimit)

@@ -2,6 +2,7 @@ package runtime
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/evtlog/evtlog"
@@ -42,7 +43,9 @@ type SeekReport struct {
 }
 
 // Seek moves a group to a position. A dry run changes nothing, and says exactly
-// how many records would be skipped or repeated.
+// how many records would be skipped or repeated. The archive is asked how far it
+// reaches, so the head of the log is the first archived record, whatever became of
+// the keys in Redis.
 //
 // Afterwards the group owes the records above the position, and what is pending.
 // Members of this runtime are paused meanwhile; stop or pause those of other
@@ -92,11 +95,31 @@ func (rt *Runtime) openLog(stream evtlog.StreamName) (*redislog.Log, archive.Arc
 	return l.redis, l.archive, nil
 }
 
+// archived is the archive of one stream.
+type archived struct {
+	archive.Archive
+	stream evtlog.StreamName
+}
+
+// Watermark implements redislog.Archived.
+func (a archived) Watermark(ctx context.Context) (evtid.ID, error) {
+	w, err := a.Archive.Watermark(ctx, a.stream)
+	if err != nil {
+		err = fmt.Errorf("runtime: how far the archive of %s reaches is not known: %w", a.stream, err)
+	}
+	return w, err
+}
+
 // SeekGroup is Seek for a program that runs no Runtime. It pauses nobody. arch
-// may be nil.
+// may be nil; then only the floor in Redis tells what was archived, and after it
+// was deleted, nothing does. An archive that does not answer is an error, and
+// nothing is moved.
 func SeekGroup(ctx context.Context, log *redislog.Log, arch archive.Archive, group string, to Position, dryRun bool) (SeekReport, error) {
 	if to.err != nil {
 		return SeekReport{}, to.err
+	}
+	if arch != nil {
+		log = log.Behind(archived{arch, nameOf(log.Stream())})
 	}
 	plan, err := log.PlanSeek(ctx, group, to.after)
 	if err != nil {
