@@ -48,7 +48,11 @@ type Update struct {
 // a pause when Redis is unavailable, and behind the gap when it is an
 // *archive.GapError: records that left the stream, or may have, and are in no
 // archive this runtime knows. Without an archive that is told whenever the record
-// yielded last has been trimmed before the next one was read. The sequence ends when ctx does or the runtime stops, without an error, or after a
+// yielded last has been trimmed before the next one was read. A *BeyondEndError
+// says that the log ends below the cursor, as after the stream was deleted; ranging
+// on follows what is appended from then on.
+//
+// The sequence ends when ctx does or the runtime stops, without an error, or after a
 // *keyspace.NameError. Streams that are declared in the configuration are read
 // with their archive, streams that are only consumed here with the archive of
 // such a consumer, others from the live stream alone.
@@ -63,30 +67,27 @@ func (rt *Runtime) Follow(ctx context.Context, queue, stream string, after evtid
 		var hints sync.WaitGroup
 		defer hints.Wait()
 		defer cancel()
-		f := &follower{cursor: after, hint: make(chan struct{}, 1), yield: yield}
-		f.reader, f.live = rt.reader(key)
+		f := &follower{cursor: after, hint: make(chan struct{}, 1), yield: yield, stream: rt.client.Log(key)}
+		f.reader, f.arch = rt.reader(key)
 		hints.Go(func() { rt.hint(ctx, queue, f.hint) })
 		f.run(ctx)
 	}
 }
 
 // reader returns the merged reader of a declared stream, one with the archive of
-// a consumer, or one of the live stream. live is set when there is no archive: then only the stream itself can
-// tell whether what follows a cursor has been trimmed.
-func (rt *Runtime) reader(key keyspace.Stream) (r evtlog.Reader, live *redislog.Log) {
+// a consumer, or one of the live stream, and the archive that it joins, nil for
+// none.
+func (rt *Runtime) reader(key keyspace.Stream) (evtlog.Reader, archive.Archive) {
 	if l, ok := rt.logs[nameOf(key)]; ok {
-		if l.archive == nil {
-			live = l.redis
-		}
-		return l.reader, live
+		return l.reader, l.archive
 	}
-	live = rt.client.Log(key)
+	var arch archive.Archive
 	for _, m := range rt.consumers {
 		if m.plan.key == key && m.plan.Archive != nil {
-			return archive.NewReader(nameOf(key), live, m.plan.Archive), nil
+			arch = m.plan.Archive
 		}
 	}
-	return archive.NewReader(nameOf(key), live, nil), live
+	return archive.NewReader(nameOf(key), rt.client.Log(key), arch), arch
 }
 
 // gapBehind decides whether records after a cursor may have been trimmed: those
@@ -136,13 +137,16 @@ func (rt *Runtime) hint(ctx context.Context, queue string, hint chan<- struct{})
 // follower is one Follow under way.
 type follower struct {
 	reader evtlog.Reader
-	// live is set when there is no archive: then a trim may pass the cursor, and
-	// only the stream itself can tell.
-	live *redislog.Log
+	stream *redislog.Log
+	// arch is nil when there is none: then a trim may pass the cursor, and only the
+	// stream itself can tell.
+	arch archive.Archive
 	// cursor is where the next read begins. It is anchored when it is the record
 	// that was yielded last.
 	cursor   evtid.ID
 	anchored bool
+	// checked is when the end of the log was last compared with the cursor.
+	checked  time.Time
 	caughtUp bool
 	hint     chan struct{}
 	yield    func(Update, error) bool
@@ -177,7 +181,7 @@ var errLeft = errors.New("range loop was left")
 
 // read yields everything that stands above the cursor.
 func (f *follower) read(ctx context.Context) error {
-	err := f.readAbove(ctx, f.live == nil)
+	err := f.readAbove(ctx, f.arch != nil)
 	var gap *archive.GapError
 	switch {
 	case !errors.As(err, &gap) || !gap.After.Less(f.cursor):
@@ -189,11 +193,12 @@ func (f *follower) read(ctx context.Context) error {
 	return f.readAbove(ctx, true)
 }
 
-// readAbove reads once. As long as it is not proved that no trim has passed the
+// readAbove reads once, and looks whether there ever was a cursor as this one when
+// nothing stands above it. As long as it is not proved that no trim has passed the
 // cursor, it begins at an anchored cursor, not above it: while that record is
 // there, no later one has been trimmed.
 func (f *follower) readAbove(ctx context.Context, proved bool) error {
-	w := evtlog.Window{After: f.cursor}
+	began, w := f.cursor, evtlog.Window{After: f.cursor}
 	if !proved && f.anchored {
 		w.After = f.cursor.Prev()
 	}
@@ -217,16 +222,21 @@ func (f *follower) readAbove(ctx context.Context, proved bool) error {
 		}
 	}
 	if !proved {
-		return f.prove(ctx, evtid.ID{})
+		if err := f.prove(ctx, evtid.ID{}); err != nil {
+			return err
+		}
 	}
-	return nil
+	if began != f.cursor || time.Since(f.checked) < followPoll {
+		return nil
+	}
+	return f.checkEnd(ctx)
 }
 
 // prove returns an error when records between the cursor and the first one that
 // was read above it, zero for none, may have been trimmed. It looks at the stream
 // after that read, as a trim may come at any moment.
 func (f *follower) prove(ctx context.Context, next evtid.ID) error {
-	info, err := f.live.Info(ctx)
+	info, err := f.stream.Info(ctx)
 	if err != nil {
 		return err
 	}
@@ -235,7 +245,7 @@ func (f *follower) prove(ctx context.Context, next evtid.ID) error {
 		return nil
 	}
 	return &archive.GapError{
-		Stream: nameOf(f.live.Stream()), After: f.cursor, To: to,
+		Stream: nameOf(f.stream.Stream()), After: f.cursor, To: to,
 		Reason: "the record there was trimmed or never was, and there is no archive: what came after it may have been trimmed too",
 	}
 }
@@ -249,6 +259,11 @@ func (f *follower) fail(ctx context.Context, err error) bool {
 	var gap *archive.GapError
 	if errors.As(err, &gap) && f.cursor.Less(gap.To) {
 		f.cursor, f.anchored = gap.To, false
+		return true
+	}
+	var beyond *BeyondEndError
+	if errors.As(err, &beyond) {
+		f.cursor, f.anchored = beyond.End(), false
 		return true
 	}
 	err = supervise.Wait(ctx, resubscribe.Delay(f.failures, rand.Float64()))
