@@ -62,18 +62,22 @@ func (rt *Runtime) startStream(ctx context.Context, p plan, s streamPlan) error 
 	redis := rt.client.Log(s.key)
 	l := &Log{
 		name: nameOf(s.key), redis: redis, archive: s.Archive,
-		reader: archive.NewReader(nameOf(s.key), redis, s.Archive),
+		reader: archive.NewReader(nameOf(s.key), redis, s.Archive), life: rt.life,
+	}
+	if s.ReadOnly {
+		rt.logs[l.name] = l
+		return nil
 	}
 	trimmer, committed, err := l.trimmer(p, s)
 	if err != nil {
-		return err
+		return refused(s.field, s.key, err)
 	}
 	l.writer, err = publisher.New(publisher.Config{
 		Stream: s.key, Node: p.Node, MaxSkew: p.MaxSkew, MaxRecordBytes: p.MaxRecordBytes,
 		Replicas: s.Replicas, OnCommit: committed, Observer: p.Observer, Logger: p.Logger,
 	}, redis, s.Archive)
 	if err != nil {
-		return err
+		return refused(s.field, s.key, err)
 	}
 	if _, err := rt.system.Branch(ctx, s.path(), append([]supervise.Spec{l.writer.Spec()}, trimmer...)...); err != nil {
 		return err
@@ -140,7 +144,7 @@ func (rt *Runtime) startConsumer(ctx context.Context, p plan, c consumerPlan, de
 		RetryMin: c.RetryMin, RetryMax: c.RetryMax, Observer: p.Observer, Logger: p.Logger,
 	}, redis, c.Archive, appendDead(dead))
 	if err != nil {
-		return err
+		return refused(c.field, c.key, err)
 	}
 	if _, err := rt.system.Branch(ctx, c.path(), actor.Spec()); err != nil {
 		return err

@@ -82,6 +82,10 @@ func (rt *Runtime) Consumers() []ConsumerStats {
 // ctx's error, which names a group that is behind. To have everything in the
 // archive too, call Log.Sweep after it.
 func (rt *Runtime) Drain(ctx context.Context) error {
+	return rt.life.do("drain", func() error { return rt.drain(ctx) })
+}
+
+func (rt *Runtime) drain(ctx context.Context) error {
 	for {
 		behind, err := rt.behind(ctx)
 		if err != nil {

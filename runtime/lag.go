@@ -55,7 +55,15 @@ type Lag struct {
 // Lag returns the lag of every group of the streams that this runtime writes or
 // consumes, ordered by stream and group. It reads what the groups are behind, so
 // it is for operators, not for a hot loop.
-func (rt *Runtime) Lag(ctx context.Context) ([]Lag, error) {
+func (rt *Runtime) Lag(ctx context.Context) (lags []Lag, err error) {
+	err = rt.life.do("lag", func() (err error) {
+		lags, err = rt.lag(ctx)
+		return err
+	})
+	return lags, err
+}
+
+func (rt *Runtime) lag(ctx context.Context) ([]Lag, error) {
 	streams := map[evtlog.StreamName]bool{}
 	for name := range rt.logs {
 		streams[name] = true

@@ -23,6 +23,9 @@ const restPoll = 5 * time.Millisecond
 // error is ctx's. A paused consumer shows as evtlog.Degraded with
 // streamconsumer.ErrPaused. Without such a consumer it is ErrUnknownGroup.
 func (rt *Runtime) Pause(ctx context.Context, stream evtlog.StreamName, group string) error {
+	if err := rt.life.check("pause"); err != nil {
+		return err
+	}
 	members, err := rt.membersOf(stream, group)
 	if err != nil {
 		return err

@@ -16,18 +16,22 @@ import (
 // ErrUnknownStream: the stream is not one of Config.Streams. Declare it there.
 var ErrUnknownStream = errors.New("stream was not declared")
 
+// ErrReadOnlyStream: the stream is declared ReadOnly, so this runtime does not
+// write it. Nothing was sent. Append in the process that writes it.
+var ErrReadOnlyStream = errors.New("stream is declared read-only")
+
 // abortTimeout bounds the clean-up after a start that failed.
 const abortTimeout = 10 * time.Second
 
 // Runtime is a running tree of components. All methods are safe for concurrent
-// use.
+// use. After Stop each one that would ask Redis or an archive answers
+// evtlog.ErrStopped.
 type Runtime struct {
 	client    *redislog.Client
 	system    *supervise.System
 	logs      map[evtlog.StreamName]*Log
 	consumers []*member
-	// stopped is cancelled when the components have been stopped.
-	stopped   context.Context
+	life      life
 	end       context.CancelFunc
 	closeOnce sync.Once
 	closeErr  error
@@ -52,7 +56,7 @@ func Start(ctx context.Context, cfg Config) (*Runtime, error) {
 	p.Observer = logged(p.Logger, cfg.Observer)
 	client, err := redislog.Open(ctx, p.Redis)
 	if err != nil {
-		return nil, fmt.Errorf("runtime: start: %w", err)
+		return nil, fmt.Errorf("runtime: start: %w", checkedRedis(p.Redis, err))
 	}
 	warn(ctx, p.Logger, client)
 	rt := &Runtime{
@@ -60,7 +64,7 @@ func Start(ctx context.Context, cfg Config) (*Runtime, error) {
 		system: supervise.NewSystem(supervise.Config{Policy: p.Supervision, Observer: p.Observer, Logger: p.Logger}),
 		logs:   map[evtlog.StreamName]*Log{},
 	}
-	rt.stopped, rt.end = context.WithCancel(context.Background())
+	rt.life.ended, rt.end = context.WithCancel(context.Background())
 	if err := rt.build(ctx, p); err != nil {
 		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTimeout)
 		defer cancel()
@@ -106,8 +110,9 @@ func (rt *Runtime) Cancel(stream evtlog.StreamName, group string, record ID, cau
 
 // Stop stops reading, lets each handler finish the entry in hand, flushes
 // acknowledgements and appends that were accepted, ends subscriptions, and closes
-// the connections, all within ctx. A ctx that has ended waits for nobody. It may be called twice, also concurrently. Components that did
-// not end in time are named in the error.
+// the connections, all within ctx. A ctx that has ended waits for nobody. It may be
+// called twice, also concurrently. Components that did not end in time are named in
+// the error.
 func (rt *Runtime) Stop(ctx context.Context) error {
 	err := rt.system.Stop(ctx)
 	rt.end()
@@ -118,6 +123,6 @@ func (rt *Runtime) Stop(ctx context.Context) error {
 // bound returns a context that ends with ctx or when the runtime has stopped.
 func (rt *Runtime) bound(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
-	free := context.AfterFunc(rt.stopped, cancel)
+	free := context.AfterFunc(rt.life.ended, cancel)
 	return ctx, func() { free(); cancel() }
 }

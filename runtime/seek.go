@@ -51,7 +51,15 @@ type SeekReport struct {
 // Members of this runtime are paused meanwhile; stop or pause those of other
 // processes first. Without such a group it is evtlog.ErrNoGroup; for a stream
 // that this runtime neither writes nor consumes it is ErrUnknownStream.
-func (rt *Runtime) Seek(ctx context.Context, stream evtlog.StreamName, group string, to Position, dryRun bool) (SeekReport, error) {
+func (rt *Runtime) Seek(ctx context.Context, stream evtlog.StreamName, group string, to Position, dryRun bool) (report SeekReport, err error) {
+	err = rt.life.do("seek", func() (err error) {
+		report, err = rt.seek(ctx, stream, group, to, dryRun)
+		return err
+	})
+	return report, err
+}
+
+func (rt *Runtime) seek(ctx context.Context, stream evtlog.StreamName, group string, to Position, dryRun bool) (SeekReport, error) {
 	redis, arch, err := rt.openLog(stream)
 	if err != nil {
 		return SeekReport{}, err

@@ -33,9 +33,12 @@ func (rt *Runtime) Subscribe(ctx context.Context, queue string) (iter.Seq2[feed.
 	if err := keyspace.CheckQueue(queue); err != nil {
 		return nil, err
 	}
+	if err := rt.life.check("subscribe to " + queue); err != nil {
+		return nil, err
+	}
 	sub, err := rt.client.Subscribe(ctx, queue)
 	if err != nil {
-		return nil, err
+		return nil, rt.life.explain("subscribe to "+queue, err)
 	}
 	ctx, cancel := rt.bound(ctx)
 	first := sub
@@ -93,5 +96,9 @@ func (rt *Runtime) Publish(ctx context.Context, queue string, a feed.Announcemen
 	if _, err := keyspace.JobKey(queue, a.Job); err != nil {
 		return 0, err
 	}
-	return rt.client.Publish(ctx, queue, a.AppendTo(nil))
+	err = rt.life.do("publish to "+queue, func() (err error) {
+		receivers, err = rt.client.Publish(ctx, queue, a.AppendTo(nil))
+		return err
+	})
+	return receivers, err
 }
