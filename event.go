@@ -170,6 +170,17 @@ type Unbranded struct {
 	Stored string
 }
 
+// ServerWarning is reported when a setting of Redis is found that endangers the
+// log, such as an eviction policy, and again when it is no longer there. Settings
+// are looked at on start and once a minute.
+type ServerWarning struct {
+	// Warning says what the setting is, what it does, and the remedy.
+	Warning string
+	// Cleared is true when the server does not have that setting any more.
+	Cleared bool
+}
+
+func (ServerWarning) event()  {}
 func (SecondWriter) event()   {}
 func (StateChanged) event()   {}
 func (Restarted) event()      {}

@@ -167,6 +167,7 @@ func TestWarnings(t *testing.T) {
 		"replica":       {replication: "role:slave\r\n"},
 		"no disk":       {setting: "appendonly", value: "no"},
 		"evicts":        {setting: "maxmemory-policy", value: "allkeys-lru"},
+		"evicts leases": {setting: "maxmemory-policy", value: "volatile-ttl"},
 		"small nodes":   {setting: "stream-node-max-bytes", value: "1"},
 		"short nodes":   {setting: "stream-node-max-entries", value: "1"},
 		"large is fine": {setting: "stream-node-max-bytes", value: "16384"},

@@ -41,7 +41,7 @@ var serverSettings = []string{"appendonly", "appendfsync", "save", "maxmemory", 
 // connection only.
 func (c *Client) Server(ctx context.Context) (info ServerInfo, err error) {
 	err = c.with(ctx, "INFO", func(s *session) error {
-		cmds := []command{{"INFO", "server"}, {"INFO", "replication"}}
+		cmds := []command{{"INFO", "server"}, {"INFO", "replication"}, {"INFO", "memory"}}
 		for _, name := range serverSettings {
 			cmds = append(cmds, command{"CONFIG", "GET", name})
 		}
@@ -50,8 +50,14 @@ func (c *Client) Server(ctx context.Context) (info ServerInfo, err error) {
 			return err
 		}
 		settings := map[string]string{}
+		// A server that lets nobody see its CONFIG, as hosted ones do, tells these two
+		// all the same.
+		memory, _ := redis.String(replies[2], nil)
+		for setting, field := range map[string]string{"maxmemory": "maxmemory", "maxmemory-policy": "maxmemory_policy"} {
+			settings[setting] = infoField(memory, field)
+		}
 		for i, name := range serverSettings {
-			if value, err := redis.String(flatMap(replies[2+i])[name], nil); err == nil {
+			if value, err := redis.String(flatMap(replies[3+i])[name], nil); err == nil {
 				settings[name] = value
 			}
 		}
@@ -105,6 +111,7 @@ func warnings(i ServerInfo) []string {
 		{i.Role == "slave", "the server is a replica: appends are refused there, point the URL at the primary"},
 		{i.AppendOnly == "no" && i.Save == "", "nothing is persisted: a restart of the server loses what is not archived; set appendonly yes"},
 		{strings.HasPrefix(i.MaxMemoryPolicy, "allkeys-") && i.MaxMemory != 0, fmt.Sprintf("maxmemory-policy %s evicts whole streams with their groups: set noeviction", i.MaxMemoryPolicy)},
+		{strings.HasPrefix(i.MaxMemoryPolicy, "volatile-") && i.MaxMemory != 0, fmt.Sprintf("maxmemory-policy %s evicts leases, and two members may then hold one name: set noeviction", i.MaxMemoryPolicy)},
 		{i.NodeBytes > 0 && i.NodeBytes < minNodeBytes, fmt.Sprintf("stream-node-max-bytes %d is too small and can abort the server: set 4096 or more", i.NodeBytes)},
 		{i.NodeEntries > 0 && i.NodeEntries < minNodeEntries, fmt.Sprintf("stream-node-max-entries %d makes streams slow and large: set 100", i.NodeEntries)},
 	} {

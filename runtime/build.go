@@ -31,9 +31,13 @@ type member struct {
 // another process has put its own on top.
 const deadTries = 5
 
-// build starts the branches: first the streams, then the dead streams, then the
-// consumers, whose handlers may append.
+// build starts the branches: first the look at the server's settings, then the
+// streams, then the dead streams, then the consumers, whose handlers may append.
 func (rt *Runtime) build(ctx context.Context, p plan) error {
+	look := &settings{server: rt.client.Server, every: settingsEvery, observer: p.Observer, log: p.Logger}
+	if _, err := rt.system.Branch(ctx, "redis", look.spec()); err != nil {
+		return err
+	}
 	for _, s := range p.streams {
 		if err := rt.startStream(ctx, p, s); err != nil {
 			return err

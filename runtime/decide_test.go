@@ -112,6 +112,7 @@ func TestEveryEventHasItsLine(t *testing.T) {
 	events := []evtlog.Event{
 		evtlog.SecondWriter{}, evtlog.StateChanged{}, evtlog.Restarted{}, evtlog.Folded{}, evtlog.Trimmed{}, evtlog.Lost{}, evtlog.Drained{},
 		evtlog.Reclaimed{}, evtlog.HandlerFailed{}, evtlog.DeadLettered{}, evtlog.GroupRecreated{}, evtlog.Unbranded{},
+		evtlog.ServerWarning{}, evtlog.ServerWarning{Cleared: true},
 	}
 	for _, e := range events {
 		observer(e)

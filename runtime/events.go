@@ -48,6 +48,11 @@ func line(e evtlog.Event) (level slog.Level, msg string, attrs []any) {
 		return slog.LevelError, "entry moved to the dead stream", []any{"stream", e.Stream, "group", e.Group, "entry", e.Entry, "attempts", e.Attempts, "reason", e.Reason}
 	case evtlog.GroupRecreated:
 		return slog.LevelWarn, "group had vanished and was made anew", []any{"stream", e.Stream, "group", e.Group, "at", e.At}
+	case evtlog.ServerWarning:
+		if e.Cleared {
+			return slog.LevelInfo, "setting of redis was corrected", []any{"warning", e.Warning}
+		}
+		return slog.LevelWarn, "setting of redis", []any{"warning", e.Warning}
 	case evtlog.Unbranded:
 		return slog.LevelWarn, "entry without its id", []any{"stream", e.Stream, "id", e.ID, "stored", e.Stored}
 	}

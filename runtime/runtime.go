@@ -58,7 +58,6 @@ func Start(ctx context.Context, cfg Config) (*Runtime, error) {
 	if err != nil {
 		return nil, fmt.Errorf("runtime: start: %w", checkedRedis(p.Redis, err))
 	}
-	warn(ctx, p.Logger, client)
 	rt := &Runtime{
 		client: client,
 		system: supervise.NewSystem(supervise.Config{Policy: p.Supervision, Observer: p.Observer, Logger: p.Logger}),
@@ -71,19 +70,6 @@ func Start(ctx context.Context, cfg Config) (*Runtime, error) {
 		return nil, errors.Join(fmt.Errorf("runtime: start: %w", err), rt.Stop(stopCtx))
 	}
 	return rt, nil
-}
-
-// warn logs what endangers the log on this server. A server that does not tell
-// (few rights, a stand-in) is no reason not to start.
-func warn(ctx context.Context, log *slog.Logger, client *redislog.Client) {
-	info, err := client.Server(ctx)
-	if err != nil {
-		log.Warn("the settings of redis could not be read", "err", err)
-		return
-	}
-	for _, w := range info.Warnings {
-		log.Warn("setting of redis", "warning", w)
-	}
 }
 
 // Stream returns the handle on a declared stream, or ErrUnknownStream.
