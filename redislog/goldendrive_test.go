@@ -46,11 +46,11 @@ var goldenDrives = map[string]goldenDrive{
 		r.must(err)
 	}},
 
-	"consumer: fresh start :head, 3 entries, handler :ok":                        {setup: groupData(0, 1, 2), run: consumeGolden, differences: []difference{noAttemptQuestions}},
-	"consumer: restart, group exists (BUSYGROUP swallowed), nothing to do":       {setup: existingGroup, run: consumeGolden, differences: []difference{lookFirst}},
-	"consumer: restart with the same name, PEL drain read, handler :ok":          {setup: pendingFor("c1", 10), run: consumeGolden, differences: []difference{lookFirst, noAttemptQuestions, drainByCursor}},
-	"consumer: reclaim from a dead peer (XAUTOCLAIM), count 10, min_idle 50":     {setup: pendingFor("c1", 11), run: consumeGolden, differences: []difference{lookFirst, noAttemptQuestions}},
-	"consumer: XAUTOCLAIM over a trimmed pending entry (third element lists it)": {setup: trimmedPending, run: consumeGolden, differences: []difference{lookFirst}},
+	"consumer: fresh start :head, 3 entries, handler :ok":                        {setup: groupData(0, 1, 2), run: consumeGolden, differences: []difference{noAttemptQuestions, sweepByHand}},
+	"consumer: restart, group exists (BUSYGROUP swallowed), nothing to do":       {setup: existingGroup, run: consumeGolden, differences: []difference{lookFirst, sweepByHand}},
+	"consumer: restart with the same name, PEL drain read, handler :ok":          {setup: pendingFor("c1", 10), run: consumeGolden, differences: []difference{lookFirst, noAttemptQuestions, drainByCursor, sweepByHand}},
+	"consumer: reclaim from a dead peer (XAUTOCLAIM), count 10, min_idle 50":     {setup: pendingFor("c1", 11), run: consumeGolden, differences: []difference{lookFirst, noAttemptQuestions, firstSweep(sweepOver("1746090000011-0"))}},
+	"consumer: XAUTOCLAIM over a trimmed pending entry (third element lists it)": {setup: trimmedPending, run: consumeGolden, differences: []difference{lookFirst, firstSweep(sweepOverTrimmed("1746090000012-0"))}},
 
 	"archive cycle maxlen 3 exact again (frontier set, empty slice, SET and XTRIM still sent)": {setup: archiveData, run: cycleGolden, differences: []difference{boundedReads, trimThrough("1746090000004-0")}},
 	"archive cycle minid exact": {setup: archiveData, run: cycleGolden, differences: []difference{boundedReads, trimThrough("1746090000006-0")}},
@@ -250,9 +250,13 @@ func consumeGolden(r *goldenRig) {
 	}
 	cursor := ""
 	for r.more("XAUTOCLAIM") {
-		claimed, err := g.AutoClaim(time.Duration(in.MinIdleMS)*time.Millisecond, cursor, in.Count)
-		handle(claimed.Entries, err)
-		cursor = claimed.Cursor
+		r.must(g.FlushAcks())
+		step, err := l.ClaimIdle(r.t.Context(), in.Group, in.Consumer, time.Duration(in.MinIdleMS)*time.Millisecond, cursor, in.Count)
+		r.must(err)
+		cursor = step.Cursor
+		if len(step.Claimed) > 0 {
+			handle(g.ReadPending(step.Claimed[0].ID.Prev(), len(step.Claimed)))
+		}
 		entries, err := g.ReadNew(in.Count, time.Duration(in.BeatMS)*time.Millisecond)
 		handle(entries, err)
 	}

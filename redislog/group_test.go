@@ -190,7 +190,7 @@ func TestGroupsWithoutStream(t *testing.T) {
 	_, errMembers := l.Members(t.Context(), "g")
 	_, errPending := l.Pending(t.Context(), "g", evtid.ID{}, 10, "", 0)
 	_, _, _, errSummary := l.PendingSummary(t.Context(), "g")
-	_, errRenew := l.Renew(t.Context(), "g", "c", ats(1))
+	_, errRenew := l.Renew(t.Context(), "g", "c", ats(1), time.Second)
 	errDelete := l.DeleteMember(t.Context(), "g", "c")
 	for i, err := range []error{errMembers, errPending, errSummary, errRenew, errDelete} {
 		if !errors.Is(err, evtlog.ErrNoGroup) || Classify(err) != Topology {
@@ -283,11 +283,14 @@ func TestRenew(t *testing.T) {
 		entries, err := l.Pending(t.Context(), "g", evtid.ID{}, 10, "a", 150*time.Millisecond)
 		return err == nil && len(entries) == 3
 	})
-	still, err := l.Renew(t.Context(), "g", "a", ats(6, 5, 4, 3, 2, 1))
+	still, err := l.Renew(t.Context(), "g", "a", ats(6, 5, 4, 3, 2, 1), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	wantIDs(t, still, 1, 4, 5)
+	if named := srv.Do("GET", l.stream.Lease("hold:g:a")); named != at(1).Entry() {
+		t.Errorf("the hold names %v, want the trimmed entry", named)
+	}
 	for n, wantOwner := range map[int]string{1: "a", 2: "b", 4: "a", 5: "a"} {
 		entries, err := l.Pending(t.Context(), "g", at(n).Prev(), 1, "", 0)
 		if err != nil || len(entries) != 1 || entries[0].Consumer != wantOwner {
@@ -301,7 +304,7 @@ func TestRenew(t *testing.T) {
 			t.Errorf("%d was not renewed: %+v", n, entries[0])
 		}
 	}
-	if still, err := l.Renew(t.Context(), "g", "a", nil); err != nil || still != nil {
+	if still, err := l.Renew(t.Context(), "g", "a", nil, time.Minute); err != nil || still != nil {
 		t.Fatalf("nothing to renew: %v, %v", still, err)
 	}
 	_ = b
@@ -413,7 +416,7 @@ func TestSkippedList(t *testing.T) {
 	if err := l.ShrinkSkipped(t.Context(), "g", span(7, 9), at(8)); err != nil {
 		t.Fatal(err)
 	}
-	want(span(8, 9), span(1, 5), span(1, 5))
+	want(span(1, 5), span(1, 5), span(8, 9))
 	for _, step := range []func() error{
 		func() error { return l.ShrinkSkipped(t.Context(), "g", span(8, 9), at(8)) }, // nothing done
 		func() error { return l.ShrinkSkipped(t.Context(), "g", span(8, 9), at(9)) }, // all done

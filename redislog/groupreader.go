@@ -22,13 +22,16 @@ type GroupReader struct {
 	clientID int64
 	op       string
 	// These are the constant words of the commands, encoded.
-	ack, read, claim []byte
-	key              string
+	ack, read []byte
+	// ranges is a whole command: how many ranges are recorded for the group.
+	ranges []byte
+	key    string
 
 	acks        []evtid.ID
 	rawAcks     []string
 	ahead       readAhead
 	acked, lost atomic.Int64
+	recorded    int64
 }
 
 // NewGroupReader dials the connection. The group need not exist yet; reads then
@@ -51,9 +54,9 @@ func (l *Log) NewGroupReader(ctx context.Context, group, consumer string) (*Grou
 	}
 	return &GroupReader{
 		w: w, log: l, clientID: id, op: l.op("read " + who), key: key,
-		ack:   words("XACK", key, group),
-		read:  words("XREADGROUP", "GROUP", group, consumer),
-		claim: words("XAUTOCLAIM", key, group, consumer),
+		ack:    words("XACK", key, group),
+		read:   words("XREADGROUP", "GROUP", group, consumer),
+		ranges: append(appendArray(nil, 2), words("LLEN", l.stream.Skipped(group))...),
 	}, nil
 }
 
@@ -75,6 +78,11 @@ func (g *GroupReader) Acked() int64 { return g.acked.Load() }
 // entry was not pending any more, because another member claimed and
 // acknowledged it, or the group was made anew. It is safe for concurrent use.
 func (g *GroupReader) LostAcks() int64 { return g.lost.Load() }
+
+// Recorded returns how many skipped ranges were recorded for the group when the
+// last acknowledgements were taken. With none, nothing that they were for has
+// been trimmed before.
+func (g *GroupReader) Recorded() int64 { return g.recorded }
 
 // ReadNew sends the queued acknowledgements and reads up to count entries that
 // the group has not been given yet. When there is none it waits for block, and
@@ -120,7 +128,8 @@ func (g *GroupReader) appendTail(out []byte, count int, from string) []byte {
 	return appendBulk(appendBulk(appendBulk(out, "STREAMS"), g.key), from)
 }
 
-// encodeAcks encodes what is queued and returns how many there were.
+// encodeAcks encodes what is queued and returns how many there were. The count
+// of recorded ranges is asked for behind them.
 func (g *GroupReader) encodeAcks() (sent int) {
 	sent = len(g.acks) + len(g.rawAcks)
 	if sent == 0 {
@@ -134,8 +143,8 @@ func (g *GroupReader) encodeAcks() (sent int) {
 	for _, raw := range g.rawAcks {
 		out = appendBulk(out, raw)
 	}
-	g.w.out = out
-	g.w.unanswered++
+	g.w.out = append(out, g.ranges...)
+	g.w.unanswered += 2
 	g.acks, g.rawAcks = g.acks[:0], g.rawAcks[:0]
 	return sent
 }
@@ -151,7 +160,8 @@ func (g *GroupReader) receiveAcks(sent int) error {
 	}
 	g.acked.Add(n)
 	g.lost.Add(max(int64(sent)-n, 0))
-	return nil
+	g.recorded, err = g.w.integer(g.op)
+	return err
 }
 
 func (g *GroupReader) readEntries(sent int, block time.Duration, count int) ([]Entry, error) {

@@ -54,7 +54,7 @@ func TestReadNewAndAcks(t *testing.T) {
 	if got := srv.Do("CLIENT", "LIST", "ID", fmt.Sprint(g.ClientID())); !strings.Contains(got, "reader:cm/feed:g/c") {
 		t.Fatalf("the reader's connection: %s", got)
 	}
-	for _, err := range []error{func() error { _, err := g.ReadNew(0, 0); return err }(), func() error { _, err := g.ReadPending(evtid.ID{}, 0); return err }(), func() error { _, err := g.AutoClaim(0, "", 0); return err }()} {
+	for _, err := range []error{func() error { _, err := g.ReadNew(0, 0); return err }(), func() error { _, err := g.ReadPending(evtid.ID{}, 0); return err }(), func() error { _, err := l.ClaimIdle(t.Context(), "g", "c", 0, "", 0); return err }()} {
 		if Classify(err) != Caller {
 			t.Errorf("got %v", err)
 		}
@@ -125,71 +125,6 @@ func TestReadPending(t *testing.T) {
 	wantIDs(t, idsOf(page), 4, 5)
 }
 
-func TestAutoClaim(t *testing.T) {
-	srv, l := realLog(t)
-	fill(t, l, 1, 150)
-	createGroup(t, l, "g", Head())
-	dead := readerOf(t, l, "g", "dead")
-	if _, err := dead.ReadNew(150, 0); err != nil {
-		t.Fatal(err)
-	}
-	_ = dead.Close()
-	live := readerOf(t, l, "g", "live")
-	// Nothing is idle for that long.
-	if c, err := live.AutoClaim(time.Hour, "", 10); err != nil || len(c.Entries) != 0 || c.Cursor != at(101).Entry() {
-		t.Fatalf("%+v, %v", c, err)
-	}
-	srv.Do("XTRIM", l.stream.Key(), "MINID", at(4).Entry())
-	var got, deleted []evtid.ID
-	cursor, steps := "", 0
-	for {
-		c, err := live.AutoClaim(0, cursor, 20)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, deleted = append(got, idsOf(c.Entries)...), append(deleted, c.Deleted...)
-		steps++
-		if cursor = c.Cursor; cursor == "0-0" {
-			break
-		}
-	}
-	wantIDs(t, deleted, 1, 2, 3)
-	if len(got) != 147 || got[0] != at(4) || got[146] != at(150) || steps < 8 {
-		t.Fatalf("%d entries in %d steps", len(got), steps)
-	}
-	entries, err := l.Pending(t.Context(), "g", evtid.ID{}, 200, "live", 0)
-	if err != nil || len(entries) != 147 || entries[0].Attempts != 2 {
-		t.Fatalf("%d pending, %v", len(entries), err)
-	}
-}
-
-// TestClaimIdle takes over without counting a delivery.
-func TestClaimIdle(t *testing.T) {
-	srv, l := realLog(t)
-	fill(t, l, 1, 3)
-	srv.Do("XADD", l.stream.Key(), "1746090000003-9999999", "k", "v")
-	fill(t, l, 4, 5)
-	createGroup(t, l, "g", Head())
-	if _, err := readerOf(t, l, "g", "dead").ReadNew(10, 0); err != nil {
-		t.Fatal(err)
-	}
-	srv.Do("XTRIM", l.stream.Key(), "MINID", at(2).Entry())
-	g := readerOf(t, l, "g", "live")
-	g.Ack(at(5))
-	c, err := g.ClaimIdle(0, "", 10)
-	if err != nil || c.Cursor != "0-0" || len(c.Entries) != 4 || g.Acked() != 1 {
-		t.Fatalf("%+v, %v", c, err)
-	}
-	wantIDs(t, c.Deleted, 1)
-	if c.Entries[0].ID != at(2) || c.Entries[2].Raw != "1746090000003-9999999" || !c.Entries[2].ID.IsZero() || c.Entries[3].ID != at(4) {
-		t.Fatalf("%+v", c.Entries)
-	}
-	entries, err := l.Pending(t.Context(), "g", evtid.ID{}, 10, "live", 0)
-	if err != nil || len(entries) != 4 || entries[0].Attempts != 1 || entries[2].Raw != "1746090000003-9999999" {
-		t.Fatalf("%+v, %v", entries, err)
-	}
-}
-
 // TestForeignEntriesInAGroup are given with what is known of them, and can be
 // acknowledged.
 func TestForeignEntriesInAGroup(t *testing.T) {
@@ -206,23 +141,10 @@ func TestForeignEntriesInAGroup(t *testing.T) {
 		t.Fatalf("%+v", entries[0])
 	}
 	srv.Do("XTRIM", l.stream.Key(), "MINID", at(1).Entry())
-	c, err := g.AutoClaim(0, "", 10)
-	if err != nil || len(c.Deleted) != 0 || len(c.Entries) != 2 || c.Entries[1].Raw != "5-5" || !c.Entries[1].Missing {
-		t.Fatalf("%+v, %v", c, err)
+	step, err := l.ClaimIdle(t.Context(), "g", "c", 0, "", 10)
+	if err != nil || len(step.Trimmed) != 1 || len(step.Claimed) != 1 || step.Trimmed[0].Raw != "5-5" || step.Claimed[0].ID != at(1) {
+		t.Fatalf("%+v, %v", step, err)
 	}
-}
-
-// TestClaimOfOldServer: Redis 6.2 answers two parts, with a nil for an entry
-// whose body is gone.
-func TestClaimOfOldServer(t *testing.T) {
-	answer := "*2\r\n$3\r\n0-0\r\n*3\r\n*-1\r\n" + wireEntry(at(2).Entry(), "k", "v") + "$-1\r\n"
-	addr := fakeServer(t, admitting("6.2.14", func([]string) string { return answer }))
-	g := readerOf(t, openAt(t, Config{URL: "redis://" + addr}).Log(feed(t)), "g", "c")
-	c, err := g.AutoClaim(0, "5-0", 10)
-	if err != nil || c.Cursor != "0-0" || c.Deleted != nil {
-		t.Fatalf("%+v, %v", c, err)
-	}
-	wantIDs(t, idsOf(c.Entries), 2)
 }
 
 func TestReadNoGroup(t *testing.T) {
@@ -233,7 +155,7 @@ func TestReadNoGroup(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	if _, err := g.AutoClaim(0, "", 1); !errors.Is(err, evtlog.ErrNoGroup) {
+	if _, err := l.ClaimIdle(t.Context(), "g", "c", 0, "", 1); !errors.Is(err, evtlog.ErrNoGroup) {
 		t.Fatalf("claim: %v", err)
 	}
 	fill(t, l, 1, 1)
@@ -306,17 +228,12 @@ func TestGroupReaderRefusesNonsense(t *testing.T) {
 	for name, answer := range map[string]string{
 		"status": "+OK\r\n", "number": ":1\r\n", "two streams": "*2\r\n" + whole[4:], "no pair": "*1\r\n:1\r\n",
 		"no entries": "*1\r\n*2\r\n$1\r\nk\r\n:1\r\n", "odd entry": strings.Replace(whole, "*2\r\n$1\r\nk\r\n$1\r\nv", "*1\r\n$1\r\nk\r\n$1\r\nv", 1),
-		"junk": "junk\r\n", "claim shape": "*4\r\n", "claim cursor": "*3\r\n:1\r\n*0\r\n*0\r\n", "claim deleted": "*3\r\n$3\r\n0-0\r\n*0\r\n:1\r\n", "claim id": "*3\r\n$3\r\n0-0\r\n*0\r\n*1\r\n$1\r\nx\r\n",
+		"junk": "junk\r\n",
 	} {
 		addr := fakeServer(t, admitting("7.0.15", func([]string) string { return answer }))
 		l := openAt(t, Config{URL: "redis://" + addr}).Log(feed(t))
 		g := readerOf(t, l, "g", "c")
-		var err error
-		if strings.HasPrefix(name, "claim") {
-			_, err = g.AutoClaim(0, "", 1)
-		} else {
-			_, err = g.ReadNew(1, 0)
-		}
+		_, err := g.ReadNew(1, 0)
 		if !isConnError(err) || !strings.Contains(err.Error(), "protocol error") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -325,8 +242,5 @@ func TestGroupReaderRefusesNonsense(t *testing.T) {
 	g := readerOf(t, openAt(t, Config{URL: "redis://" + addr}).Log(feed(t)), "g", "c")
 	if entries, err := g.ReadNew(1, 0); err != nil || entries != nil {
 		t.Fatalf("a nil answer: %v, %v", entries, err)
-	}
-	if err := func() error { _, err := g.AutoClaim(0, "", 1); return err }(); !isConnError(err) {
-		t.Fatalf("a nil answer to a claim: %v", err)
 	}
 }

@@ -140,17 +140,11 @@ func TestMiniredisGroups(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantIDs(t, idsOf(pending), 3, 4)
-	if still, err := l.Renew(t.Context(), "g", "a", ats(2, 3)); err != nil || len(still) != 1 || still[0] != at(3) {
+	if still, err := l.Renew(t.Context(), "g", "a", ats(2, 3), time.Minute); err != nil || len(still) != 1 || still[0] != at(3) {
 		t.Fatalf("%v, %v", still, err)
 	}
-	b := readerOf(t, l, "g", "b")
-	c, err := b.AutoClaim(0, "", 10)
-	if err != nil || c.Cursor != "0-0" {
-		t.Fatalf("%+v, %v", c, err)
-	}
-	wantIDs(t, idsOf(c.Entries), 3, 4)
-	if c, err = b.ClaimIdle(0, "", 10); err != nil || len(c.Entries) != 2 {
-		t.Fatalf("%+v, %v", c, err)
+	if step, err := l.ClaimIdle(t.Context(), "g", "b", 0, "", 10); err != nil || len(step.Claimed) != 2 {
+		t.Fatalf("%+v, %v", step, err)
 	}
 	if n, low, high, err := l.PendingSummary(t.Context(), "g"); err != nil || n != 2 || low != at(3) || high != at(4) {
 		t.Fatalf("%d %v %v %v", n, low, high, err)

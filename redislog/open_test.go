@@ -287,8 +287,11 @@ func TestNonsenseAnswers(t *testing.T) {
 		"Members": func(ctx context.Context, l *Log) error { _, err := l.Members(ctx, "g"); return err },
 		"Pending": func(ctx context.Context, l *Log) error { _, err := l.Pending(ctx, "g", at(1), 1, "", 0); return err },
 		"Summary": func(ctx context.Context, l *Log) error { _, _, _, err := l.PendingSummary(ctx, "g"); return err },
-		"Renew":   func(ctx context.Context, l *Log) error { _, err := l.Renew(ctx, "g", "c", ats(1)); return err },
-		"Ranges":  func(ctx context.Context, l *Log) error { _, err := l.SkippedRanges(ctx, "g"); return err },
+		"Renew": func(ctx context.Context, l *Log) error {
+			_, err := l.Renew(ctx, "g", "c", ats(1), time.Second)
+			return err
+		},
+		"Ranges": func(ctx context.Context, l *Log) error { _, err := l.SkippedRanges(ctx, "g"); return err },
 		"Lease": func(ctx context.Context, l *Log) error {
 			_, err := l.AcquireLease(ctx, "x", "me", time.Second)
 			return err

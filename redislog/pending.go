@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/gomodule/redigo/redis"
@@ -111,56 +112,82 @@ func (l *Log) PendingSummary(ctx context.Context, group string) (count int64, lo
 // starts anew, so that no peer takes them, and their delivery count stays.
 // Entries that the member does not own any more are left alone. It returns those
 // it still owns, in the order of their ids. An entry whose body was trimmed is
-// reported as owned and not touched: claiming it would drop it.
-func (l *Log) Renew(ctx context.Context, group, consumer string, ids []evtid.ID) (still []evtid.ID, err error) {
+// not touched, because claiming it would drop it; it is named for hold as one
+// that the member works on, which TakeTrimmed, ClaimIdle and HandOver respect.
+//
+// Without memory for that the entries that are in the stream are renewed all the
+// same, and the error is evtlog.ErrOutOfMemory.
+func (l *Log) Renew(ctx context.Context, group, consumer string, ids []evtid.ID, hold time.Duration) (still []evtid.ID, err error) {
 	if err := checkGroupMember(group, consumer); err != nil || len(ids) == 0 {
 		return nil, err
 	}
-	err = l.with(ctx, "renew "+group+"/"+consumer, func(s *session) error {
-		owned, oldest, err := l.ownedOf(s, group, consumer, ids)
+	err = l.watching(ctx, "renew "+group+"/"+consumer, []string{l.stream.Epoch()}, func(s *session) (done bool, err error) {
+		oldest, err := l.oldest(s)
 		if err != nil {
-			return err
+			return false, err
 		}
-		still = owned
-		claim := command{"XCLAIM", l.stream.Key(), group, consumer, 0}
-		for _, id := range owned {
-			if !id.Less(oldest) {
-				claim = append(claim, id.Entry())
-			}
+		// The hold comes before the look at the pending list: a peer that took an
+		// entry before the hold was there has taken it off the list by now.
+		_, full := l.hold(s, group, consumer, idsBelow(ids, oldest), hold)
+		if full != nil && !outOfMemory(full) {
+			return false, full
 		}
-		if len(claim) == 5 {
-			return nil
+		if still, err = l.ownedOf(s, group, consumer, ids); err != nil {
+			return false, err
 		}
-		_, err = s.do(append(claim, "JUSTID"))
-		return err
+		if done, err = l.touch(s, group, consumer, idsFrom(still, oldest)); err == nil {
+			err = full
+		}
+		return done, err
 	})
 	return still, err
 }
 
-// ownedOf lists those of ids that are pending for the consumer, and the oldest
-// live entry.
-func (l *Log) ownedOf(s *session, group, consumer string, ids []evtid.ID) (owned []evtid.ID, oldest evtid.ID, err error) {
+// hold names ids in the member's hold.
+func (l *Log) hold(s *session, group, consumer string, ids []evtid.ID, ttl time.Duration) (any, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	return s.do(l.holdCommand(group, consumer, ids, ttl))
+}
+
+// touchMany is how many entries one command claims.
+const touchMany = 1000
+
+// touch claims entries that the member owns, if no trim came in between.
+func (l *Log) touch(s *session, group, consumer string, ids []evtid.ID) (done bool, err error) {
+	var cmds []command
+	for part := range slices.Chunk(ids, touchMany) {
+		claim := command{"XCLAIM", l.stream.Key(), group, consumer, 0}
+		for _, id := range part {
+			claim = append(claim, id.Entry())
+		}
+		cmds = append(cmds, append(claim, "JUSTID"))
+	}
+	if len(cmds) == 0 {
+		return true, nil
+	}
+	_, done, err = s.transaction(cmds...)
+	if outOfMemory(err) {
+		// A server without memory takes these commands, but no transaction.
+		_, err = s.all(cmds...)
+		return true, err
+	}
+	return done, err
+}
+
+// ownedOf lists those of ids that are pending for the consumer.
+func (l *Log) ownedOf(s *session, group, consumer string, ids []evtid.ID) (owned []evtid.ID, err error) {
 	want := make(map[evtid.ID]bool, len(ids))
 	lowest, highest := ids[0], ids[0]
 	for _, id := range ids {
 		want[id] = true
 		lowest, highest = minID(lowest, id), maxID(highest, id)
 	}
-	reply, err := s.do(command{"XRANGE", l.stream.Key(), "-", "+", "COUNT", 1})
-	if err != nil {
-		return nil, oldest, err
-	}
-	if oldest, _, _, err = firstID(reply); err != nil {
-		return nil, oldest, err
-	}
 	for from := lowest; ; {
-		reply, err := s.do(command{"XPENDING", l.stream.Key(), group, from.Entry(), highest.Entry(), pendingPage, consumer})
+		page, err := s.pending(command{"XPENDING", l.stream.Key(), group, from.Entry(), highest.Entry(), pendingPage, consumer})
 		if err != nil {
-			return nil, oldest, err
-		}
-		page, err := pendingOf(reply)
-		if err != nil {
-			return nil, oldest, err
+			return nil, err
 		}
 		for _, p := range page {
 			if want[p.ID] {
@@ -169,7 +196,7 @@ func (l *Log) ownedOf(s *session, group, consumer string, ids []evtid.ID) (owned
 			from = maxID(from, p.ID)
 		}
 		if len(page) < pendingPage {
-			return owned, oldest, nil
+			return owned, nil
 		}
 		from = from.Next()
 	}

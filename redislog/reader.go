@@ -113,21 +113,3 @@ func (rd *reader) skip(n int64) error {
 	}
 	return nil
 }
-
-// text consumes a string.
-func (rd *reader) text() (string, error) {
-	size, err := rd.whole()
-	if err != nil {
-		return "", err
-	}
-	b := rd.buffered()[:size]
-	word, err := parseBulk(b, 0)
-	if err != nil {
-		return "", err
-	}
-	if word.start == nilLen {
-		return "", protocolError("a string is nil")
-	}
-	rd.r += size
-	return string(b[word.start:word.end]), nil
-}

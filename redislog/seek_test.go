@@ -153,18 +153,18 @@ func TestYield(t *testing.T) {
 	_, l := realLog(t)
 	fill(t, l, 1, 4)
 	createGroup(t, l, "g", Head())
-	mine, peer := readerOf(t, l, "g", "mine"), readerOf(t, l, "g", "peer")
+	mine := readerOf(t, l, "g", "mine")
 	if _, err := mine.ReadNew(4, 0); err != nil {
 		t.Fatal(err)
 	}
 	if err := l.Yield(t.Context(), "g", "mine", ats(2, 3, 9), time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	claimed, err := peer.ClaimIdle(time.Minute, "0-0", 10)
+	claimed, err := l.ClaimIdle(t.Context(), "g", "peer", time.Minute, "", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantIDs(t, idsOf(claimed.Entries), 2, 3)
+	wantIDs(t, pendingIDsOf(claimed.Claimed), 2, 3)
 	// They are the peer's now, and cannot be yielded any more.
 	if err := l.Yield(t.Context(), "g", "mine", ats(2), time.Hour); err != nil {
 		t.Fatal(err)
@@ -179,7 +179,7 @@ func TestHandOver(t *testing.T) {
 	server, l := realLog(t)
 	fill(t, l, 1, 6)
 	createGroup(t, l, "g", Head())
-	gone, peer := readerOf(t, l, "g", "gone"), readerOf(t, l, "g", "peer")
+	gone := readerOf(t, l, "g", "gone")
 	if _, err := gone.ReadNew(6, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -203,11 +203,11 @@ func TestHandOver(t *testing.T) {
 	if err := l.DeleteMember(t.Context(), "g", "gone"); err != nil {
 		t.Error(err)
 	}
-	claimed, err := peer.ClaimIdle(20*time.Millisecond, "0-0", 10)
+	claimed, err := l.ClaimIdle(t.Context(), "g", "peer", 20*time.Millisecond, "", 10)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantIDs(t, idsOf(claimed.Entries), 3, 4, 5, 6)
+	wantIDs(t, pendingIDsOf(claimed.Claimed), 3, 4, 5, 6)
 	if _, err := l.HandOver(t.Context(), "g", "peer", "peer", time.Second); err == nil {
 		t.Error("handed over to itself")
 	}

@@ -3,6 +3,7 @@ package redislog
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/evtlog/evtlog/evtid"
@@ -125,29 +126,50 @@ func (l *Log) RemoveSkipped(ctx context.Context, group string, r SkippedRange) e
 
 // ShrinkSkipped replaces a range by what is left of it above done, in one step,
 // so that a big range can be handled in chunks. done at or above r.To removes
-// it.
+// it. A range that is not in the list any more, because a member took out of it
+// what it had finished, stays as it is: what is left of it comes again.
 func (l *Log) ShrinkSkipped(ctx context.Context, group string, r SkippedRange, done evtid.ID) error {
 	rest := SkippedRange{After: maxID(r.After, done), To: r.To}
 	if rest.Empty() {
 		return l.RemoveSkipped(ctx, group, r)
 	}
+	return l.replaceSkipped(ctx, group, r, rest)
+}
+
+// SplitSkipped gives each of the ids that lie in a range a range of its own, in
+// one step. A range that is not in the list any more stays as it is.
+func (l *Log) SplitSkipped(ctx context.Context, group string, r SkippedRange, ids []evtid.ID) error {
+	parts := r.Without(ids)
+	for _, id := range ids {
+		if r.holds(id) {
+			parts = append(parts, SkippedRange{After: id.Prev(), To: id})
+		}
+	}
+	return l.replaceSkipped(ctx, group, r, parts...)
+}
+
+// replaceSkipped replaces a range by its parts, if it is still there.
+func (l *Log) replaceSkipped(ctx context.Context, group string, r SkippedRange, parts ...SkippedRange) error {
 	if err := keyspace.CheckGroup(group); err != nil {
 		return err
 	}
-	if rest == r {
+	if len(parts) == 1 && parts[0] == r {
 		return nil
 	}
 	key := l.stream.Skipped(group)
-	return l.with(ctx, "shrink skipped "+group, func(s *session) error {
-		// The rest goes in first: whatever happens between the two, the ids of
-		// the rest are in the list.
-		replies, _, err := s.transaction(
-			command{"LPUSH", key, rest.String()},
-			command{"LREM", key, -1, r.String()},
-		)
+	return l.watching(ctx, "replace skipped "+group, []string{key}, func(s *session) (bool, error) {
+		reply, err := s.do(command{"LRANGE", key, 0, -1})
 		if err != nil {
-			return err
+			return false, err
 		}
-		return s.firstRefusal(replies)
+		texts, err := words(reply)
+		if err != nil || !slices.Contains(texts, r.String()) {
+			return true, err
+		}
+		replies, done, err := s.transaction(append(pushRanges(key, parts), command{"LREM", key, 1, r.String()})...)
+		if err != nil || !done {
+			return false, err
+		}
+		return true, s.firstRefusal(replies)
 	})
 }

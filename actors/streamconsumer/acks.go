@@ -1,6 +1,7 @@
 package streamconsumer
 
 import (
+	"context"
 	"time"
 
 	"github.com/evtlog/evtlog/evtid"
@@ -15,12 +16,38 @@ type acks struct {
 	owedRaw, sentRaw []string
 	// offered is how much of the hand had been offered when they were sent.
 	offered int
+	// aside are those among them that were not handled: they are recorded as
+	// skipped, and stay so.
+	aside map[evtid.ID]struct{}
 	// lost is what the present connection has counted as too late.
 	lost int64
 }
 
 // pending returns how many are owed.
 func (a *acks) pending() int { return len(a.owed) + len(a.owedRaw) }
+
+// setAside marks an entry as one that was not handled.
+func (a *acks) setAside(id evtid.ID) {
+	if a.aside == nil {
+		a.aside = map[evtid.ID]struct{}{}
+	}
+	a.aside[id] = struct{}{}
+}
+
+// handled returns what was sent and had been handled, and forgets the rest.
+func (a *acks) handled() []evtid.ID {
+	if len(a.aside) == 0 {
+		return a.sent
+	}
+	var ids []evtid.ID
+	for _, id := range a.sent {
+		if _, aside := a.aside[id]; !aside {
+			ids = append(ids, id)
+		}
+		delete(a.aside, id)
+	}
+	return ids
+}
 
 // again makes what was sent and never settled owed, for a new connection.
 func (a *acks) again() {
@@ -57,6 +84,20 @@ func (r *runner) flush() error {
 	return nil
 }
 
+// settle takes what was handled out of the recorded ranges: it may have been
+// trimmed and recorded meanwhile, and would be handed out once more. When that
+// fails it is.
+func (r *runner) settle(ids []evtid.ID) {
+	if r.reader.Recorded() == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.ctx), closingTime)
+	defer cancel()
+	if err := r.ports.log.SettleSkipped(ctx, r.cfg.Group, ids); err != nil {
+		r.cfg.Logger.Debug("handled entries were not taken out of the skipped ranges", "err", err)
+	}
+}
+
 // answered books a good answer, and with it the acknowledgements that rode with
 // its command.
 func (r *runner) answered() {
@@ -73,5 +114,6 @@ func (r *runner) answered() {
 	r.count.notOwned.Add(late)
 	r.count.acked.Add(int64(sent) - late)
 	r.done(r.acks.sent...)
+	r.settle(r.acks.handled())
 	r.acks.lost, r.acks.sent, r.acks.sentRaw = lost, r.acks.sent[:0], r.acks.sentRaw[:0]
 }

@@ -15,15 +15,19 @@ const tryTTL = 24 * time.Hour
 // maxTries is the most attempts that are told apart when there is no limit.
 const maxTries = 100
 
-// workChunk works on the first records of a range. to is where the range ends,
-// or the archive.
-func (r *runner) workChunk(rg redislog.SkippedRange, to evtid.ID, records []evtlog.Record) error {
-	end := to
-	if len(records) == r.cfg.Count {
-		end = records[len(records)-1].ID
-	}
-	if isSingle(rg) {
+// workChunk works on the first records of a range; end is up to where they are
+// all of it.
+func (r *runner) workChunk(rg redislog.SkippedRange, end evtid.ID, records []evtlog.Record) error {
+	held, err := r.takeTrimmed(redislog.SkippedRange{After: rg.After, To: end})
+	switch {
+	case err != nil:
+		return err
+	case len(held) > 0:
+		return r.setAside(rg, held)
+	case isSingle(rg):
 		return r.workSingle(rg, records[0])
+	case len(records) == 0:
+		return r.shrink(rg, end)
 	}
 	// The lease says that the chunk was begun. Whoever finds it taken knows that
 	// the one who did never came to the end: one of the records may be deadly.

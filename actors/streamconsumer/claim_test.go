@@ -22,7 +22,7 @@ func TestClaimCursorIsKept(t *testing.T) {
 	go func() {
 		defer close(renewed)
 		for alive.Err() == nil {
-			if _, err := w.log.Renew(alive, testGroup, "dead", ids[:100]); err != nil && alive.Err() == nil {
+			if _, err := w.log.Renew(alive, testGroup, "dead", ids[:100], time.Minute); err != nil && alive.Err() == nil {
 				t.Error(err)
 			}
 			_ = wait(alive, 50*time.Millisecond)

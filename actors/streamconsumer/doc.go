@@ -30,9 +30,11 @@
 //
 // No two members run one entry at a time, as long as each can reach Redis at
 // least once per MinIdle: work in hand is renewed every third of it, and a
-// handler whose entry was lost all the same is cancelled. The exception is an
-// entry that is trimmed while its handler runs: it may be handed out once more,
-// from the archive.
+// handler whose entry was lost all the same is cancelled. That holds also for an
+// entry that is trimmed while its handler runs: its member names it as one that it
+// works on, and whoever hands out the range it was recorded in leaves it alone
+// until it was acknowledged or its member has been silent for MinIdle. What a
+// member has just finished when the trim comes may be handed out once more.
 //
 // An entry that ends the process is as much a failure as one whose handler
 // returns an error: the server counts deliveries, and the member looks at the

@@ -93,11 +93,6 @@ func (r *flakyReader) ReadPending(after evtid.ID, count int) (e []redislog.Entry
 	return e, err
 }
 
-func (r *flakyReader) ClaimIdle(minIdle time.Duration, cursor string, count int) (c redislog.Claimed, err error) {
-	err = r.do(func() error { c, err = r.groupReader.ClaimIdle(minIdle, cursor, count); return err })
-	return c, err
-}
-
 func (r *flakyReader) FlushAcks() error { return r.do(r.groupReader.FlushAcks) }
 
 type flakyLog struct {
@@ -115,8 +110,29 @@ func (l *flakyLog) Pending(ctx context.Context, group string, after evtid.ID, n 
 	return p, err
 }
 
-func (l *flakyLog) Renew(ctx context.Context, group, consumer string, ids []evtid.ID) (still []evtid.ID, err error) {
-	err = l.f.around(func() error { still, err = l.groupLog.Renew(ctx, group, consumer, ids); return err })
+func (l *flakyLog) ClaimIdle(ctx context.Context, group, member string, minIdle time.Duration, cursor string, count int) (step redislog.Idle, err error) {
+	err = l.f.around(func() error { step, err = l.groupLog.ClaimIdle(ctx, group, member, minIdle, cursor, count); return err })
+	return step, err
+}
+
+func (l *flakyLog) TakeTrimmed(ctx context.Context, group, self string, r redislog.SkippedRange, minIdle time.Duration, keep func(evtid.ID) bool) (taken, held []redislog.PendingEntry, err error) {
+	err = l.f.around(func() error {
+		taken, held, err = l.groupLog.TakeTrimmed(ctx, group, self, r, minIdle, keep)
+		return err
+	})
+	return taken, held, err
+}
+
+func (l *flakyLog) SplitSkipped(ctx context.Context, group string, r redislog.SkippedRange, ids []evtid.ID) error {
+	return l.f.around(func() error { return l.groupLog.SplitSkipped(ctx, group, r, ids) })
+}
+
+func (l *flakyLog) SettleSkipped(ctx context.Context, group string, ids []evtid.ID) error {
+	return l.f.around(func() error { return l.groupLog.SettleSkipped(ctx, group, ids) })
+}
+
+func (l *flakyLog) Renew(ctx context.Context, group, consumer string, ids []evtid.ID, hold time.Duration) (still []evtid.ID, err error) {
+	err = l.f.around(func() error { still, err = l.groupLog.Renew(ctx, group, consumer, ids, hold); return err })
 	return still, err
 }
 

@@ -293,7 +293,7 @@ func (h *hand) firstFailed(id evtid.ID) time.Time {
 }
 
 // unknown counts the entries that are not scheduled here.
-func (h *hand) unknown(entries []redislog.Entry) (n int) {
+func (h *hand) unknown(entries []redislog.PendingEntry) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for i := range entries {
@@ -302,6 +302,14 @@ func (h *hand) unknown(entries []redislog.Entry) (n int) {
 		}
 	}
 	return n
+}
+
+// keeps reports whether an entry waits here for its next attempt, or is at work.
+func (h *hand) keeps(id evtid.ID) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	_, waits := h.retry.items[id]
+	return waits || h.tasks[id] != nil || slices.Contains(h.batch[h.done:], id)
 }
 
 // nextRetry returns when the next entry has waited long enough, the zero Time

@@ -183,8 +183,8 @@ func splitOverdue(overdue []evtid.ID, page []listed, size int) (gone, rest []evt
 }
 
 // firstCursor is where the sweep over the group's pending list begins, and what
-// the server answers when it has come round.
-const firstCursor = "0-0"
+// it has when it has come round.
+const firstCursor = ""
 
 // beat takes over entries of dead peers, one step of a sweep whose cursor is
 // kept, and lets skipped ranges be looked for.
@@ -193,25 +193,34 @@ func (r *runner) beat() error {
 	if err := r.flush(); err != nil {
 		return err
 	}
-	claimed, err := r.reader.ClaimIdle(r.cfg.MinIdle, r.cursor, r.cfg.Count)
+	step, err := r.ports.log.ClaimIdle(r.ctx, r.cfg.Group, r.member(), r.cfg.MinIdle, r.cursor, r.cfg.Count)
 	if err != nil {
 		return err
 	}
-	r.answered()
-	r.cursor, r.rangesDue = claimed.Cursor, true
+	r.cursor, r.rangesDue = step.Cursor, true
 	r.beatAt = time.Now().Add(r.cfg.ClaimEvery)
-	if len(claimed.Entries) > 0 {
+	if len(step.Claimed) > 0 {
 		r.beatAt = time.Now() // there may be more
 	}
-	if err := r.skipDeleted(claimed.Deleted...); err != nil {
+	r.remember(step.Trimmed)
+	if err := r.skipDeleted(step.Dropped); err != nil {
 		return err
 	}
-	return r.offerClaimed(claimed.Entries)
+	return r.offerClaimed(step.Claimed)
+}
+
+// remember keeps the attempts of entries that are not pending any more.
+func (r *runner) remember(entries []redislog.PendingEntry) {
+	for _, p := range entries {
+		if p.Raw == "" {
+			r.before[p.ID] = max(p.Attempts, 1)
+		}
+	}
 }
 
 // offerClaimed offers entries that were taken over. They are in the own pending
 // list now.
-func (r *runner) offerClaimed(claimed []redislog.Entry) error {
+func (r *runner) offerClaimed(claimed []redislog.PendingEntry) error {
 	if len(claimed) == 0 {
 		return nil
 	}
@@ -219,7 +228,7 @@ func (r *runner) offerClaimed(claimed []redislog.Entry) error {
 		r.count.reclaimed.Add(int64(n))
 		r.cfg.Observer.Emit(evtlog.Reclaimed{Stream: r.stream, Group: r.cfg.Group, Consumer: r.member(), Entries: n})
 	}
-	if slices.ContainsFunc(claimed, func(e redislog.Entry) bool { return e.Raw != "" }) {
+	if slices.ContainsFunc(claimed, func(p redislog.PendingEntry) bool { return p.Raw != "" }) {
 		r.drained = false // the pass from the very beginning finds them
 		return nil
 	}

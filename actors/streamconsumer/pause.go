@@ -133,9 +133,12 @@ func (r *runner) yieldBatch() error {
 	return r.yield(ids)
 }
 
+// pageOfRetries is how many of them are given back at once.
+const pageOfRetries = 1000
+
 // yieldOverdue gives back failed entries whose back-off is over.
 func (r *runner) yieldOverdue() error {
-	ids := append(r.overdue, r.hand.dueRetries(time.Now(), renewChunk)...)
+	ids := append(r.overdue, r.hand.dueRetries(time.Now(), pageOfRetries)...)
 	if len(ids) == 0 {
 		return nil
 	}

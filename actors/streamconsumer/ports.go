@@ -16,11 +16,15 @@ type groupLog interface {
 	CreateGroup(ctx context.Context, group string, at redislog.StartAt) (created bool, err error)
 	Groups(ctx context.Context) ([]redislog.GroupInfo, error)
 	Pending(ctx context.Context, group string, after evtid.ID, n int, consumer string, minIdle time.Duration) ([]redislog.PendingEntry, error)
-	Renew(ctx context.Context, group, consumer string, ids []evtid.ID) (still []evtid.ID, err error)
+	Renew(ctx context.Context, group, consumer string, ids []evtid.ID, hold time.Duration) (still []evtid.ID, err error)
+	ClaimIdle(ctx context.Context, group, member string, minIdle time.Duration, cursor string, count int) (redislog.Idle, error)
+	TakeTrimmed(ctx context.Context, group, self string, r redislog.SkippedRange, minIdle time.Duration, keep func(evtid.ID) bool) (taken, held []redislog.PendingEntry, err error)
 	Yield(ctx context.Context, group, consumer string, ids []evtid.ID, idle time.Duration) error
 	SkippedRanges(ctx context.Context, group string) ([]redislog.SkippedRange, error)
 	AddSkipped(ctx context.Context, group string, ranges ...redislog.SkippedRange) error
 	ShrinkSkipped(ctx context.Context, group string, r redislog.SkippedRange, done evtid.ID) error
+	SettleSkipped(ctx context.Context, group string, ids []evtid.ID) error
+	SplitSkipped(ctx context.Context, group string, r redislog.SkippedRange, ids []evtid.ID) error
 	RemoveSkipped(ctx context.Context, group string, r redislog.SkippedRange) error
 	AcquireLease(ctx context.Context, what, owner string, ttl time.Duration) (bool, error)
 	ReleaseLease(ctx context.Context, what, owner string) error
@@ -36,9 +40,9 @@ type groupReader interface {
 	ReadAhead(count int) error
 	TakeAhead() ([]redislog.Entry, error)
 	ReadPending(after evtid.ID, count int) ([]redislog.Entry, error)
-	ClaimIdle(minIdle time.Duration, cursor string, count int) (redislog.Claimed, error)
 	FlushAcks() error
 	LostAcks() int64
+	Recorded() int64
 	Close() error
 }
 

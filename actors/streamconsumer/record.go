@@ -40,6 +40,7 @@ func (r *runner) skip(ids []evtid.ID) error {
 	}
 	for _, id := range ids {
 		r.hand.forget(id)
+		r.acks.setAside(id)
 	}
 	r.acks.owed = append(r.acks.owed, ids...)
 	return r.flush()
@@ -48,11 +49,15 @@ func (r *runner) skip(ids []evtid.ID) error {
 // skipDeleted does the same for entries that the server has already dropped
 // from the pending list, so that only its answer knew them. They are kept in
 // mind until they are recorded.
-func (r *runner) skipDeleted(ids ...evtid.ID) error {
-	for _, id := range ids {
-		r.before[id] = 1
+func (r *runner) skipDeleted(entries []redislog.PendingEntry) error {
+	r.remember(entries)
+	for _, p := range entries {
+		if p.Raw != "" {
+			r.cfg.Logger.Warn("a pending foreign entry was deleted, and no range can hold it", "entry", p.Raw)
+			continue
+		}
+		r.unrecorded = append(r.unrecorded, p.ID)
 	}
-	r.unrecorded = append(r.unrecorded, ids...)
 	if len(r.unrecorded) == 0 {
 		return nil
 	}

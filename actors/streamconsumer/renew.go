@@ -2,14 +2,11 @@ package streamconsumer
 
 import (
 	"context"
-	"slices"
+	"errors"
 	"time"
 
-	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog"
 )
-
-// renewChunk is the most entries that one renewal command names.
-const renewChunk = 1000
 
 // renewLoop keeps peers from taking what is in hand, until ctx ends.
 func (r *runner) renewLoop(ctx context.Context) {
@@ -37,13 +34,11 @@ func (r *runner) renew(ctx context.Context) error {
 	if len(q.ids) == 0 {
 		return nil
 	}
-	still := make([]evtid.ID, 0, len(q.ids))
-	for ids := range slices.Chunk(q.ids, renewChunk) {
-		part, err := r.ports.log.Renew(ctx, r.cfg.Group, r.member(), ids)
-		if err != nil {
-			return err
-		}
-		still = append(still, part...)
+	still, err := r.ports.log.Renew(ctx, r.cfg.Group, r.member(), q.ids, r.cfg.MinIdle)
+	if errors.Is(err, evtlog.ErrOutOfMemory) {
+		r.cfg.Logger.Warn("trimmed entries in hand could not be named; peers may take them", "err", err)
+	} else if err != nil {
+		return err
 	}
 	r.count.lastReply.Store(time.Now().UnixNano())
 	if lost := r.hand.renewed(q, still); lost > 0 {

@@ -59,6 +59,8 @@ type runner struct {
 	orphaned   redislog.SkippedRange // in hand when the group vanished
 	unrecorded []evtid.ID            // dropped by the server, and not yet a skipped range
 	rangeWait  map[redislog.SkippedRange]time.Time
+	shelf      shelf
+	watermark  evtid.ID         // of the archive, when last looked at
 	before     map[evtid.ID]int // attempts of an entry while it was still pending
 	tries      uint64
 }

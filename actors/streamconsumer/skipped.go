@@ -49,7 +49,7 @@ func (r *runner) workOpenRanges() error {
 			return err
 		}
 	}
-	return r.workRange(ranges[0])
+	return r.workRange(ranges)
 }
 
 // openRanges returns the recorded ranges that may be worked on now, lowest
@@ -95,8 +95,9 @@ func (r *runner) listRanges() ([]redislog.SkippedRange, error) {
 	return ranges, err
 }
 
-// workRange works on the next chunk of one range.
-func (r *runner) workRange(rg redislog.SkippedRange) error {
+// workRange works on the next chunk of the first of the open ranges.
+func (r *runner) workRange(open []redislog.SkippedRange) error {
+	rg := open[0]
 	if r.ports.arch == nil {
 		return r.loseRange(rg, "it was trimmed before the group was given it, and there is no archive")
 	}
@@ -105,25 +106,37 @@ func (r *runner) workRange(rg redislog.SkippedRange) error {
 	if err := r.quiesce(); err != nil || r.halting() {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(r.ctx, closingTime)
-	defer cancel()
-	w, err := r.ports.arch.Watermark(ctx, r.stream)
-	if err != nil {
-		return r.postponeRange(rg, err)
+	if !r.shelf.covers(rg.After) {
+		if archived, err := r.fillShelf(open); err != nil {
+			return r.postponeRange(rg, err)
+		} else if !archived {
+			return r.loseRange(rg, "it was trimmed before it was archived")
+		}
 	}
-	to := archivedPart(rg, w)
-	if to.IsZero() {
-		return r.loseRange(rg, "it was trimmed before it was archived")
-	}
-	records, err := r.readArchive(ctx, archive.Range{After: rg.After, To: to, AtLeast: to})
-	if err != nil {
-		return r.postponeRange(rg, err)
-	}
+	r.trouble(nil)
+	records, end := r.shelf.take(rg, r.cfg.Count)
 	if isSingle(rg) && len(records) == 0 {
 		return r.loseRange(rg, "it was deleted, and the archive does not have it")
 	}
-	r.trouble(nil)
-	return r.workChunk(rg, to, records)
+	return r.workChunk(rg, end, records)
+}
+
+// fillShelf reads what the first of the open ranges begins with. It is false when
+// the archive has nothing of it.
+func (r *runner) fillShelf(open []redislog.SkippedRange) (archived bool, err error) {
+	ctx, cancel := context.WithTimeout(r.ctx, closingTime)
+	defer cancel()
+	to := reach(open)
+	if r.watermark.Less(to) {
+		if r.watermark, err = r.ports.arch.Watermark(ctx, r.stream); err != nil {
+			return false, err
+		}
+	}
+	if to = archivedPart(redislog.SkippedRange{After: open[0].After, To: to}, r.watermark); to.IsZero() {
+		return false, nil
+	}
+	r.shelf, err = r.readArchive(ctx, archive.Range{After: open[0].After, To: to, AtLeast: to})
+	return true, err
 }
 
 // trouble reports that skipped ranges cannot be worked on, or that they can be
@@ -158,19 +171,42 @@ func singleRange(id evtid.ID) redislog.SkippedRange {
 	return redislog.SkippedRange{After: id.Prev(), To: id}
 }
 
-// readArchive reads one chunk. It is read whole before the first handler runs,
-// because a read may hold resources of the archive.
-func (r *runner) readArchive(ctx context.Context, rg archive.Range) ([]evtlog.Record, error) {
-	var records []evtlog.Record
+// readArchive reads the beginning of a range. It is read whole before the first
+// handler runs, because a read may hold resources of the archive.
+func (r *runner) readArchive(ctx context.Context, rg archive.Range) (shelf, error) {
+	s, size := shelf{after: rg.After, to: rg.To}, 0
 	for rec, err := range r.ports.arch.Read(ctx, r.stream, rg) {
 		if err != nil {
-			return nil, err
+			return shelf{}, err
 		}
-		if records = append(records, rec); len(records) == r.cfg.Count {
+		s.records = append(s.records, rec)
+		size += evtlog.Size(rec.Fields)
+		if len(s.records) >= max(shelfRecords, r.cfg.Count) || size >= shelfBytes {
+			s.to = rec.ID
 			break
 		}
 	}
-	return records, nil
+	return s, nil
+}
+
+// takeTrimmed makes what is pending of a part of a range this member's, and
+// returns the ids that are in somebody's hand.
+func (r *runner) takeTrimmed(rg redislog.SkippedRange) (held []evtid.ID, err error) {
+	taken, busy, err := r.ports.log.TakeTrimmed(r.ctx, r.cfg.Group, r.member(), rg, r.cfg.MinIdle, r.hand.keeps)
+	r.remember(taken)
+	for _, p := range busy {
+		held = append(held, p.ID)
+	}
+	return held, err
+}
+
+// setAside gives the records of a range that are in somebody's hand ranges of
+// their own, which are looked at again when they may have been finished.
+func (r *runner) setAside(rg redislog.SkippedRange, held []evtid.ID) error {
+	for _, id := range held {
+		r.rangeWait[singleRange(id)] = time.Now().Add(r.cfg.MinIdle / 3)
+	}
+	return r.ports.log.SplitSkipped(r.ctx, r.cfg.Group, rg, held)
 }
 
 // shrink moves the lower bound of a range, or removes the range at its end. A
@@ -205,8 +241,16 @@ func (r *runner) postponeRange(rg redislog.SkippedRange, err error) error {
 	return nil
 }
 
-// loseRange reports a range as lost and takes it off the list.
+// loseRange reports a range as lost and takes it off the list. What of it is in
+// somebody's hand is not lost yet.
 func (r *runner) loseRange(rg redislog.SkippedRange, reason string) error {
+	held, err := r.takeTrimmed(rg)
+	if err != nil {
+		return err
+	}
+	if len(held) > 0 {
+		return r.setAside(rg, held)
+	}
 	r.lose(rg, reason)
 	return r.shrink(rg, rg.To)
 }

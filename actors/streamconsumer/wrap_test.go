@@ -28,6 +28,7 @@ func countingReads() *readCounts {
 			}
 			return &countedReader{groupReader: reader, counts: c}, nil
 		}
+		p.log = &countedLog{groupLog: p.log, counts: c}
 	}
 	return c
 }
@@ -52,9 +53,15 @@ func (r *countedReader) ReadPending(after evtid.ID, count int) ([]redislog.Entry
 	return r.groupReader.ReadPending(after, count)
 }
 
-func (r *countedReader) ClaimIdle(minIdle time.Duration, cursor string, count int) (redislog.Claimed, error) {
-	r.counts.claims.Add(1)
-	return r.groupReader.ClaimIdle(minIdle, cursor, count)
+// countedLog counts the steps of the sweep.
+type countedLog struct {
+	groupLog
+	counts *readCounts
+}
+
+func (l *countedLog) ClaimIdle(ctx context.Context, group, member string, minIdle time.Duration, cursor string, count int) (redislog.Idle, error) {
+	l.counts.claims.Add(1)
+	return l.groupLog.ClaimIdle(ctx, group, member, minIdle, cursor, count)
 }
 
 func (r *countedReader) FlushAcks() error {
@@ -68,11 +75,11 @@ type deafLog struct {
 	deaf atomic.Bool
 }
 
-func (l *deafLog) Renew(ctx context.Context, group, consumer string, ids []evtid.ID) ([]evtid.ID, error) {
+func (l *deafLog) Renew(ctx context.Context, group, consumer string, ids []evtid.ID, hold time.Duration) ([]evtid.ID, error) {
 	if l.deaf.Load() {
 		return nil, errors.New("deaf")
 	}
-	return l.groupLog.Renew(ctx, group, consumer, ids)
+	return l.groupLog.Renew(ctx, group, consumer, ids, hold)
 }
 
 // fullLog is a server at its memory limit, as far as bookkeeping goes.
