@@ -16,6 +16,7 @@
 //	Backward reading newest first
 //	Settle   an append whose reply was lost
 //	Groups   trimming under consumer groups without skipping anything
+//	Hold     an entry that is trimmed while its handler runs
 package explore
 
 import (
