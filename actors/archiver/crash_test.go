@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/archive/archivetest"
@@ -110,104 +111,120 @@ func (w *world) finish(s scenario) {
 	}
 }
 
+// inWorlds runs a test of a scenario in a world whose archive takes one fold at a
+// time and in one where it takes several; there in simulated time, as folds behind
+// a lost one wait for it.
+func inWorlds(t *testing.T, f func(t *testing.T, s scenario, newWorld func(testing.TB) *world)) {
+	for _, s := range scenarios {
+		t.Run(s.name, func(t *testing.T) { f(t, s, newWorld) })
+		t.Run(s.name+", several folds in flight", func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { f(t, s, newPipedWorld) })
+		})
+	}
+}
+
 // TestCrashAtEveryStep lets the process die at each step in turn, before and
 // after each command has run, while records are appended at every step.
 func TestCrashAtEveryStep(t *testing.T) {
-	for _, s := range scenarios {
-		t.Run(s.name, func(t *testing.T) {
-			at := 0
-			for crashed := true; crashed; at++ {
-				w := newWorld(t)
-				crashed = false
-				st := watchSteps(w, func(n int, what string) error {
-					w.append(1)
-					if n >= at {
-						crashed = true
-						return errCrash
-					}
-					return nil
-				})
-				s.work(t.Context(), w, w.archiver(s.keep, s.d))
-				st.stop()
-				w.check()
-				w.finish(s)
-				if t.Failed() {
-					t.Fatalf("crash at step %d", at)
+	inWorlds(t, func(t *testing.T, s scenario, newWorld func(testing.TB) *world) {
+		at := 0
+		for crashed := true; crashed; at++ {
+			w := newWorld(t)
+			crashed = false
+			st := watchSteps(w, func(n int, what string) error {
+				w.append(1)
+				if n >= at {
+					crashed = true
+					return errCrash
 				}
+				return nil
+			})
+			s.work(t.Context(), w, w.archiver(s.keep, s.d))
+			st.stop()
+			w.check()
+			w.finish(s)
+			if t.Failed() {
+				t.Fatalf("crash at step %d", at)
 			}
-			if at < 20 {
-				t.Errorf("only %d steps", at)
-			}
-		})
-	}
+		}
+		if at < 20 {
+			t.Errorf("only %d steps", at)
+		}
+	})
 }
 
 // TestErrorAtEveryStep fails each step in turn once, in a process that goes on.
 // A step after a command hides that it was done, as a lost reply does.
 func TestErrorAtEveryStep(t *testing.T) {
-	for _, s := range scenarios {
-		t.Run(s.name, func(t *testing.T) {
-			failed := true
-			for at := 0; failed; at++ {
-				w := newWorld(t)
-				failed = false
-				st := watchSteps(w, func(n int, what string) error {
-					w.append(1)
-					if n == at {
-						failed = true
-						return errCrash
-					}
-					return nil
-				})
-				a := w.archiver(s.keep, s.d)
-				s.work(t.Context(), w, a)
-				_, err := a.FoldAll(t.Context())
-				if err != nil {
-					_, err = a.FoldAll(t.Context())
+	inWorlds(t, func(t *testing.T, s scenario, newWorld func(testing.TB) *world) {
+		failed := true
+		for at := 0; failed; at++ {
+			w := newWorld(t)
+			failed = false
+			st := watchSteps(w, func(n int, what string) error {
+				w.append(1)
+				if n == at {
+					failed = true
+					return errCrash
 				}
-				if err != nil {
-					t.Fatalf("error at step %d lasts: %v", at, err)
-				}
-				st.stop()
-				w.check()
-				w.finish(s)
-				if t.Failed() {
-					t.Fatalf("error at step %d", at)
-				}
+				return nil
+			})
+			a := w.archiver(s.keep, s.d)
+			s.work(t.Context(), w, a)
+			_, err := a.FoldAll(t.Context())
+			if err != nil {
+				_, err = a.FoldAll(t.Context())
 			}
-		})
-	}
+			if err != nil {
+				t.Fatalf("error at step %d lasts: %v", at, err)
+			}
+			st.stop()
+			w.check()
+			w.finish(s)
+			if t.Failed() {
+				t.Fatalf("error at step %d", at)
+			}
+		}
+	})
 }
 
 // TestLateCommands lets commands of a dead process reach the server and the
 // archive at any later time.
 func TestLateCommands(t *testing.T) {
 	for run := range 120 {
-		seed := rand.Uint64()
-		rnd := rand.New(rand.NewPCG(seed, uint64(run)))
-		s := scenarios[rnd.IntN(len(scenarios))]
-		w := newWorld(t)
-		late := &lateCommands{w: w, rnd: rand.New(rand.NewPCG(seed, uint64(run)+1000))}
-		for range 4 {
-			at := rnd.IntN(60)
-			st := watchSteps(w, func(n int, what string) error {
-				w.append(rnd.IntN(2))
-				late.runSome()
-				if n >= at {
-					return errCrash
-				}
-				return nil
-			})
-			a := w.archiver(s.keep, s.d)
-			a.log, a.arch = late.log(), late.archive()
-			s.work(t.Context(), w, a)
-			st.stop()
+		newWorld, in := newWorld, t.Run
+		if run%2 == 0 {
+			newWorld = newPipedWorld
+			in = func(name string, f func(*testing.T)) bool {
+				return t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+			}
 		}
-		late.runAll()
-		w.check()
-		w.finish(s)
-		if t.Failed() {
-			t.Fatalf("seed %d run %d, %s", seed, run, s.name)
-		}
+		in(fmt.Sprint(run), func(t *testing.T) { lateCommandsRun(t, run, newWorld(t)) })
 	}
+}
+
+func lateCommandsRun(t *testing.T, run int, w *world) {
+	seed := rand.Uint64()
+	rnd := rand.New(rand.NewPCG(seed, uint64(run)))
+	s := scenarios[rnd.IntN(len(scenarios))]
+	t.Logf("seed %d, %s", seed, s.name)
+	late := &lateCommands{w: w, rnd: rand.New(rand.NewPCG(seed, uint64(run)+1000))}
+	for range 4 {
+		at := rnd.IntN(60)
+		st := watchSteps(w, func(n int, what string) error {
+			w.append(rnd.IntN(2))
+			late.runSome()
+			if n >= at {
+				return errCrash
+			}
+			return nil
+		})
+		a := w.archiver(s.keep, s.d)
+		a.log, a.arch = late.log(), late.archive()
+		s.work(t.Context(), w, a)
+		st.stop()
+	}
+	late.runAll()
+	w.check()
+	w.finish(s)
 }

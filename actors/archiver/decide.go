@@ -1,10 +1,7 @@
 package archiver
 
 import (
-	"errors"
-
 	"github.com/evtlog/evtlog/actors/internal/trimline"
-	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/evtid"
 )
 
@@ -109,33 +106,4 @@ func belowAfter(v view, w evtid.ID, folded int64) int64 {
 		return v.below + folded
 	}
 	return 0
-}
-
-// outcome is what became of a fold that did not answer well.
-type outcome uint8
-
-const (
-	// done: the watermark is the last record of the fold.
-	done outcome = iota
-	// again: the watermark has not moved; the same fold may be repeated, for the
-	// archive compares and sets.
-	again
-	// moved: somebody else folded; go on from the watermark.
-	moved
-	// refused: repeating would not help.
-	refused
-)
-
-// settle decides from the watermark w, read after a fold of (prev, last] failed
-// with err. w is not below prev.
-func settle(prev, last, w evtid.ID, err error) outcome {
-	switch {
-	case errors.Is(err, archive.ErrRejected):
-		return refused
-	case w == last:
-		return done
-	case w != prev:
-		return moved
-	}
-	return again
 }

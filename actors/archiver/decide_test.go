@@ -1,12 +1,10 @@
 package archiver
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/actors/internal/fakelog"
-	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/evtid"
 )
 
@@ -119,29 +117,6 @@ func TestHeadAbove(t *testing.T) {
 	} {
 		if got := headAbove(c.w, c.head); got != c.want {
 			t.Errorf("headAbove(%q, %q) = %q", c.w, c.head, got)
-		}
-	}
-}
-
-func TestSettle(t *testing.T) {
-	lost := errors.New("connection lost")
-	conflict := &archive.ConflictError{}
-	for _, c := range []struct {
-		name string
-		w    evtid.ID
-		err  error
-		want outcome
-	}{
-		{"the answer was lost, the fold was not", id(9), lost, done},
-		{"the fold was lost", id(4), lost, again},
-		{"somebody folded less", id(6), conflict, moved},
-		{"somebody folded as much", id(9), conflict, done},
-		{"somebody folded more", id(12), conflict, moved},
-		{"refused for good", id(4), archive.CheckFold(evtlog.StreamName{}, none, nil), refused},
-		{"answered with another watermark", id(4), nil, again},
-	} {
-		if got := settle(id(4), id(9), c.w, c.err); got != c.want {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
 		}
 	}
 }

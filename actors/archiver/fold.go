@@ -43,34 +43,39 @@ func (a *Archiver) foldTo(ctx context.Context, target evtid.ID) (folded int64, l
 	return folded, false, nil
 }
 
-// run reads pages and folds them, one behind the other. Reading is one page
-// ahead.
+// run reads pages and folds them, with as many folds on their way as the archive
+// takes. Reading is one page ahead.
 func (a *Archiver) run(ctx context.Context, target evtid.ID) (folded int64, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	pages := make(chan page, 1)
 	go a.read(ctx, a.w, target, pages)
+	x := a.newWindow(ctx)
 	defer func() {
 		cancel()
+		x.drain()
 		for range pages {
 			// Until the reader has ended.
 		}
 	}()
-	for p := range pages {
-		if p.panicked != nil {
+	for {
+		p, open, err := x.next(pages)
+		switch {
+		case err != nil:
+			return x.folded, err
+		case !open:
+			err := x.finish()
+			return x.folded, err
+		case p.panicked != nil:
 			panic(p.panicked)
 		}
 		// Before a foreign entry there may be records.
-		for chunk := range chunks(p.records, maxBytes) {
-			if err := a.foldChunk(ctx, chunk); err != nil {
-				return folded, err
-			}
-			folded += int64(len(chunk))
+		if err := x.foldPage(p.records); err != nil {
+			return x.folded, err
 		}
 		if p.err != nil {
-			return folded, p.err
+			return x.folded, errors.Join(x.finish(), p.err)
 		}
 	}
-	return folded, nil
 }
 
 type page struct {
@@ -108,50 +113,26 @@ func (a *Archiver) read(ctx context.Context, after, to evtid.ID, pages chan<- pa
 	}
 }
 
-// foldChunk folds one chunk and settles what comes of it. W is moved on.
-func (a *Archiver) foldChunk(ctx context.Context, chunk []evtlog.Record) error {
-	prev, last := a.w, chunk[len(chunk)-1].ID
-	began := time.Now()
-	for try := 0; ; try++ {
-		w, err := a.arch.Fold(ctx, a.stream, prev, chunk)
-		if err != nil || w != last {
-			switch outcome, serr := a.settle(ctx, prev, last, err); {
-			case serr != nil:
-				return serr
-			case outcome == moved:
-				return errMoved
-			case outcome == again && try < maxRepeats:
-				continue
-			case outcome != done:
-				return a.archiveError("fold", err)
-			}
-		}
-		a.w = last
-		a.folded(prev, last, len(chunk), time.Since(began))
-		return nil
-	}
-}
-
-// settle reads the watermark after a fold that did not answer well, and decides.
-func (a *Archiver) settle(ctx context.Context, prev, last evtid.ID, err error) (outcome, error) {
-	if werr := a.reread(ctx); werr != nil {
-		return refused, errors.Join(werr, err)
-	}
-	return settle(prev, last, a.w, err), nil
-}
-
-// reread makes a.w the archive's watermark again. It never goes back: from a
-// lower one a fold would leave a gap.
+// reread makes a.w the archive's watermark again.
 func (a *Archiver) reread(ctx context.Context) error {
+	w, err := a.watermark(ctx, a.w)
+	if err == nil {
+		a.w = w
+	}
+	return err
+}
+
+// watermark reads the archive's watermark, which is known to have been at least
+// at floor. It never goes back: from a lower one a fold would leave a gap.
+func (a *Archiver) watermark(ctx context.Context, floor evtid.ID) (evtid.ID, error) {
 	w, err := a.arch.Watermark(ctx, a.stream)
 	switch {
 	case err != nil:
-		return a.archiveError("watermark", err)
-	case w.Less(a.w):
-		return &SetBackError{Stream: a.stream, Watermark: w, Floor: a.w}
+		return evtid.ID{}, a.archiveError("watermark", err)
+	case w.Less(floor):
+		return evtid.ID{}, &SetBackError{Stream: a.stream, Watermark: w, Floor: floor}
 	}
-	a.w = w
-	return nil
+	return w, nil
 }
 
 func (a *Archiver) folded(prev, w evtid.ID, n int, took time.Duration) {

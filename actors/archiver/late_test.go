@@ -57,8 +57,15 @@ func (l *lateCommands) runAll() {
 	l.waiting = nil
 }
 
-func (l *lateCommands) log() Log                 { return &lateLog{Log: l.w.log, late: l} }
-func (l *lateCommands) archive() archive.Archive { return &lateArchive{Archive: l.w.arch, late: l} }
+func (l *lateCommands) log() Log { return &lateLog{Log: l.w.log, late: l} }
+
+func (l *lateCommands) archive() archive.Archive {
+	one := &lateArchive{Archive: l.w.archive(), late: l}
+	if l.w.piped != nil {
+		return &latePipelined{one}
+	}
+	return one
+}
 
 type lateLog struct {
 	Log
@@ -84,6 +91,18 @@ type lateArchive struct {
 
 func (l *lateArchive) Fold(ctx context.Context, stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record) (evtid.ID, error) {
 	w, err := l.Archive.Fold(ctx, stream, prev, records)
+	kept := slices.Clone(records)
+	l.late.add(err, func() { _, _ = l.Archive.Fold(quiet, stream, prev, kept) })
+	return w, err
+}
+
+// latePipelined is a lateArchive of one that takes several folds at a time.
+type latePipelined struct{ *lateArchive }
+
+func (l *latePipelined) FoldsInFlight() int { return l.late.w.piped.FoldsInFlight() }
+
+func (l *latePipelined) FoldBehind(ctx context.Context, stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record) (evtid.ID, error) {
+	w, err := l.late.w.piped.FoldBehind(ctx, stream, prev, records)
 	kept := slices.Clone(records)
 	l.late.add(err, func() { _, _ = l.Archive.Fold(quiet, stream, prev, kept) })
 	return w, err

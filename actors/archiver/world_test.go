@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -42,6 +43,10 @@ type world struct {
 	t    testing.TB
 	log  *fakelog.Log
 	arch *archivetest.Memory
+	// piped is the same archive, when it is to take several folds at a time.
+	piped *archivetest.Pipelined
+	// body makes records large, so that few of them are a fold.
+	body string
 
 	mu   sync.Mutex
 	ids  []evtid.ID
@@ -52,12 +57,36 @@ func newWorld(t testing.TB) *world {
 	return &world{t: t, log: &fakelog.Log{}, arch: archivetest.NewMemory()}
 }
 
+// newPipedWorld is a world whose archive takes four folds at a time, and in which
+// 25 records are a fold.
+func newPipedWorld(t testing.TB) *world {
+	w := newWorld(t)
+	w.piped = archivetest.NewPipelined(w.arch, 4)
+	w.body = largeBody
+	return w
+}
+
+// largeBody is shared by all records, in the stream and in the archive.
+var largeBody = strings.Repeat("x", 20<<10)
+
+// archive is what an archiver gets.
+func (w *world) archive() archive.Archive {
+	if w.piped != nil {
+		return w.piped
+	}
+	return w.arch
+}
+
 func (w *world) append(n int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for range n {
 		next := id(len(w.ids) + 1)
-		w.log.Add(next)
+		fields := []evtlog.Field{evtlog.F("n", next.String())}
+		if w.body != "" {
+			fields = append(fields, evtlog.F("body", w.body))
+		}
+		w.log.Add(next, fields...)
 		w.ids = append(w.ids, next)
 	}
 }
@@ -91,7 +120,7 @@ func (w *world) archiver(keep evtlog.Keep, d Dial) *Archiver {
 	a, err := New(Config{
 		Stream: stream(w.t), Keep: keep, Fold: d, Observer: w.observe,
 		Now: func() time.Time { return time.UnixMilli(evtid.EpochMillis).Add(time.Hour) },
-	}, w.log, w.arch)
+	}, w.log, w.archive())
 	if err != nil {
 		w.t.Fatal(err)
 	}

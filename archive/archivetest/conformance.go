@@ -19,12 +19,17 @@ import (
 // machine or a network is no failure; nothing waits for it to pass.
 const patience = 60 * time.Second
 
-// Conformance runs the contract of archive.Archive. open is called for each
-// check; it may return the same archive each time, as every check works on
+// Conformance runs the contract of archive.Archive, and that of
+// archive.Pipelined on an archive that is one. open is called for each check, and
+// once before; it may return the same archive each time, as every check works on
 // streams of its own, which must not exist before. The archive must be left
 // alone, and must not fail, while a check runs.
 func Conformance(t *testing.T, open func(t *testing.T) archive.Archive) {
-	for _, check := range checks() {
+	all := checks()
+	if _, pipelined := open(t).(archive.Pipelined); pipelined {
+		all = append(all, pipelinedChecks()...)
+	}
+	for _, check := range all {
 		t.Run(check.name, func(t *testing.T) { check.on(t, open(t), patience) })
 	}
 }

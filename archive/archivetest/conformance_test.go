@@ -281,7 +281,8 @@ func TestConformanceFindsFaults(t *testing.T) {
 
 func runCheck(t *testing.T, name string, a archive.Archive) []string {
 	t.Helper()
-	i := slices.IndexFunc(checks(), func(c check) bool { return c.name == name })
+	all := append(checks(), pipelinedChecks()...)
+	i := slices.IndexFunc(all, func(c check) bool { return c.name == name })
 	if i < 0 {
 		t.Fatalf("there is no check %q", name)
 	}
@@ -289,7 +290,7 @@ func runCheck(t *testing.T, name string, a archive.Archive) []string {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		checks()[i].on(&r, a, 2*time.Second)
+		all[i].on(&r, a, 2*time.Second)
 	}()
 	<-done
 	return r.failures

@@ -27,15 +27,27 @@ type embedded struct {
 }
 
 var (
-	_ archive.Archive = (*embedded)(nil)
-	_ archive.Limited = (*embedded)(nil)
+	_ archive.Pipelined = (*embedded)(nil)
+	_ archive.Limited   = (*embedded)(nil)
 )
 
 // MaxRecordBytes implements archive.Limited.
 func (a *embedded) MaxRecordBytes() int { return a.remote.MaxRecordBytes() }
 
+// FoldsInFlight implements archive.Pipelined.
+func (a *embedded) FoldsInFlight() int { return a.remote.FoldsInFlight() }
+
 // Fold implements archive.Archive; errors are those of client.Client.
 func (a *embedded) Fold(ctx context.Context, stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record) (evtid.ID, error) {
+	return a.fold(ctx, stream, prev, records, false)
+}
+
+// FoldBehind implements archive.Pipelined; errors are those of client.Client.
+func (a *embedded) FoldBehind(ctx context.Context, stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record) (evtid.ID, error) {
+	return a.fold(ctx, stream, prev, records, true)
+}
+
+func (a *embedded) fold(ctx context.Context, stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record, behind bool) (evtid.ID, error) {
 	if err := ctx.Err(); err != nil {
 		return evtid.ID{}, fmt.Errorf("replica: fold into %s: %w: nothing was sent", stream, err)
 	}
@@ -44,7 +56,7 @@ func (a *embedded) Fold(ctx context.Context, stream evtlog.StreamName, prev evti
 	}
 	doubt := error(nil)
 	if a.n.notLeading() == nil {
-		w, err := a.n.propose(ctx, stream, prev, records)
+		w, err := a.n.propose(ctx, stream, prev, records, behind)
 		if err == nil {
 			a.note(stream, w)
 		}
@@ -56,7 +68,11 @@ func (a *embedded) Fold(ctx context.Context, stream evtlog.StreamName, prev evti
 			return w, err
 		}
 	}
-	w, err := a.remote.Fold(ctx, stream, prev, records)
+	remote := a.remote.Fold
+	if behind {
+		remote = a.remote.FoldBehind
+	}
+	w, err := remote(ctx, stream, prev, records)
 	if err == nil {
 		a.note(stream, w)
 		return w, nil

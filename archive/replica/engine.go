@@ -47,6 +47,8 @@ type engine struct {
 	asked atomic.Int64
 	// pending counts the commands handed to raft that it has not answered.
 	pending atomic.Int64
+	// lanes keep the folds of a stream in order on their way to raft.
+	lanes *lanes
 	// restoring is true while a snapshot's content is pulled inside raft.
 	restoring atomic.Bool
 	// member: the node has been let in, now or in the past.
@@ -75,7 +77,7 @@ func (e *engine) fail(err error) {
 // get what the newest snapshot names; get what else the leader has; only then
 // start raft; only then ask for membership.
 func (n *Node) startEngine(ctx context.Context) (_ *engine, err error) {
-	e := &engine{n: n, failed: make(chan error, 1), elected: make(chan bool, 16), mends: make(chan mend, 256)}
+	e := &engine{n: n, lanes: newLanes(), failed: make(chan error, 1), elected: make(chan bool, 16), mends: make(chan mend, 256)}
 	e.ctx, e.cancel = context.WithCancel(n.ctx)
 	defer func() {
 		if err != nil {
@@ -185,6 +187,8 @@ func (e *engine) raftConfig() *raft.Config {
 	c.ElectionTimeout = cfg.ElectionTimeout
 	c.LeaderLeaseTimeout = cfg.ElectionTimeout / 2
 	c.MaxAppendEntries = 16
+	// Folds on their way together reach the log in one write.
+	c.BatchApplyCh = true
 	c.TrailingLogs = cfg.TrailingLogs
 	c.SnapshotThreshold = cfg.SnapshotThreshold
 	c.SnapshotInterval = cfg.SnapshotInterval

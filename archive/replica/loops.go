@@ -118,7 +118,7 @@ func (e *engine) stateDigests() {
 			ds = ds[len(part):]
 			cmd := command.Command{Op: command.OpDigest, Incarnation: e.store.incarnation(), Body: command.EncodeDigests(part)}
 			ctx, cancel := context.WithTimeout(e.ctx, e.n.cfg.TransportTimeout)
-			_, err := e.apply(ctx, r, cmd.Append(nil))
+			_, err := e.apply(ctx, r, cmd.Append(nil), passage{given: func() {}, answered: func() {}})
 			cancel()
 			if err != nil {
 				e.n.cfg.Logger.Debug("digests were not stated", "error", err)

@@ -52,10 +52,10 @@ func (n *Node) serving() (*store, error) {
 	return e.store, nil
 }
 
-// propose commits one fold through raft, on the leader. Errors say whether it
-// may have been proposed: *api.NotLeaderError and api.ErrNotReady were not,
-// *api.UncertainError may.
-func (n *Node) propose(ctx context.Context, stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record) (evtid.ID, error) {
+// propose commits one fold through raft, on the leader; behind as FoldBehind says.
+// Errors say whether it may have been proposed: *api.NotLeaderError and
+// api.ErrNotReady were not, *api.UncertainError may.
+func (n *Node) propose(ctx context.Context, stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record, behind bool) (evtid.ID, error) {
 	e, r, err := n.running()
 	if err != nil {
 		return evtid.ID{}, err
@@ -72,8 +72,13 @@ func (n *Node) propose(ctx context.Context, stream evtlog.StreamName, prev evtid
 	if limit, ok := command.Size(len(encoded), len(records)); !ok {
 		return evtid.ID{}, &api.TooLargeError{Stream: stream, Size: int64(len(encoded)), Limit: int64(limit)}
 	}
-	res, err := e.apply(ctx, r, encoded)
+	if behind {
+		e.awaitPredecessor(ctx, stream, prev)
+	}
 	last := records[len(records)-1].ID
+	res, err := e.apply(ctx, r, encoded, passage{
+		given: func() { e.lanes.enter(stream, last) }, answered: func() { e.lanes.leave(stream, last) },
+	})
 	switch {
 	case err == nil:
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipTransferInProgress):
@@ -97,9 +102,13 @@ func (n *Node) propose(ctx context.Context, stream evtlog.StreamName, prev evtid
 // enqueueTimeout bounds how long a command waits to be taken by raft.
 const enqueueTimeout = 2 * time.Second
 
+// passage is told when raft was given a command, whatever it makes of it, and when
+// it has answered.
+type passage struct{ given, answered func() }
+
 // apply hands one encoded command to raft and waits for the state machine's
 // answer, or for ctx. An abandoned wait ends by itself, when raft answers.
-func (e *engine) apply(ctx context.Context, r *raft.Raft, encoded []byte) (applied, error) {
+func (e *engine) apply(ctx context.Context, r *raft.Raft, encoded []byte, p passage) (applied, error) {
 	wait := enqueueTimeout
 	if d, ok := ctx.Deadline(); ok {
 		wait = min(wait, time.Until(d))
@@ -111,8 +120,9 @@ func (e *engine) apply(ctx context.Context, r *raft.Raft, encoded []byte) (appli
 	err := e.await(ctx, func() raft.Future {
 		e.pending.Add(1)
 		future = r.Apply(encoded, wait)
+		p.given()
 		return future
-	}, func() { e.pending.Add(-1) })
+	}, func() { e.pending.Add(-1); p.answered() })
 	if err != nil {
 		return applied{}, err
 	}

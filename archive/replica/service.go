@@ -52,7 +52,7 @@ func (s service) Fold(ctx context.Context, req *connect.Request[pb.FoldRequest])
 			return stub.Fold(ctx, connect.NewRequest(req.Msg))
 		})
 	}
-	w, err := s.n.propose(ctx, stream, prev, records)
+	w, err := s.n.propose(ctx, stream, prev, records, req.Msg.GetBehind())
 	return reply(&pb.FoldResponse{Watermark: w.String()}, err)
 }
 

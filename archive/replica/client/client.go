@@ -79,6 +79,10 @@ func (c *Client) Close() error {
 // that the outcome could not be learned before the context ended (repeat the
 // same fold), and api.ErrNoLeader that nothing was done for want of a leader.
 func (c *Client) Fold(ctx context.Context, stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record) (evtid.ID, error) {
+	return c.fold(ctx, stream, prev, records, false)
+}
+
+func (c *Client) fold(ctx context.Context, stream evtlog.StreamName, prev evtid.ID, records []evtlog.Record, behind bool) (evtid.ID, error) {
 	if err := ctx.Err(); err != nil {
 		return evtid.ID{}, fmt.Errorf("client: fold into %s: %w: nothing was sent", stream, err)
 	}
@@ -86,7 +90,7 @@ func (c *Client) Fold(ctx context.Context, stream evtlog.StreamName, prev evtid.
 		return evtid.ID{}, err
 	}
 	last := records[len(records)-1].ID
-	msg := &pb.FoldRequest{Stream: api.StreamToWire(stream), Prev: prev.String(), Records: api.RecordsToWire(records)}
+	msg := &pb.FoldRequest{Stream: api.StreamToWire(stream), Prev: prev.String(), Records: api.RecordsToWire(records), Behind: behind}
 	doubt, final, err := c.attempt(ctx, func(ctx context.Context, stub pb.ArchiveServiceClient, pass bool) error {
 		msg.Forwarded = !pass
 		_, err := stub.Fold(ctx, connect.NewRequest(msg))

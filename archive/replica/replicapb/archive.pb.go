@@ -285,7 +285,10 @@ type FoldRequest struct {
 	Prev    string    `protobuf:"bytes,2,opt,name=prev,proto3" json:"prev,omitempty"`
 	Records []*Record `protobuf:"bytes,3,rep,name=records,proto3" json:"records,omitempty"`
 	// True when a node passed the call on, so that it is passed on only once.
-	Forwarded     bool `protobuf:"varint,4,opt,name=forwarded,proto3" json:"forwarded,omitempty"`
+	Forwarded bool `protobuf:"varint,4,opt,name=forwarded,proto3" json:"forwarded,omitempty"`
+	// True when the caller sends the fold that ends at prev as well, and it may
+	// still be on its way: the leader waits for it, for a second at most.
+	Behind        bool `protobuf:"varint,5,opt,name=behind,proto3" json:"behind,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -344,6 +347,13 @@ func (x *FoldRequest) GetRecords() []*Record {
 func (x *FoldRequest) GetForwarded() bool {
 	if x != nil {
 		return x.Forwarded
+	}
+	return false
+}
+
+func (x *FoldRequest) GetBehind() bool {
+	if x != nil {
+		return x.Behind
 	}
 	return false
 }
@@ -2013,12 +2023,13 @@ const file_archive_proto_rawDesc = "" +
 	"\x06Record\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x120\n" +
 	"\x06fields\x18\x02 \x03(\v2\x18.evtlog.archive.v1.FieldR\x06fields\x12\x1c\n" +
-	"\tunbranded\x18\x03 \x01(\bR\tunbranded\"\xa7\x01\n" +
+	"\tunbranded\x18\x03 \x01(\bR\tunbranded\"\xbf\x01\n" +
 	"\vFoldRequest\x121\n" +
 	"\x06stream\x18\x01 \x01(\v2\x19.evtlog.archive.v1.StreamR\x06stream\x12\x12\n" +
 	"\x04prev\x18\x02 \x01(\tR\x04prev\x123\n" +
 	"\arecords\x18\x03 \x03(\v2\x19.evtlog.archive.v1.RecordR\arecords\x12\x1c\n" +
-	"\tforwarded\x18\x04 \x01(\bR\tforwarded\",\n" +
+	"\tforwarded\x18\x04 \x01(\bR\tforwarded\x12\x16\n" +
+	"\x06behind\x18\x05 \x01(\bR\x06behind\",\n" +
 	"\fFoldResponse\x12\x1c\n" +
 	"\twatermark\x18\x01 \x01(\tR\twatermark\"y\n" +
 	"\x10WatermarkRequest\x121\n" +
