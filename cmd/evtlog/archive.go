@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
@@ -48,21 +50,7 @@ func (a *app) archiveStatusCommand() *cobra.Command {
 
 func (a *app) showStatus(nodes []nodeStatus) error {
 	if a.output == "json" {
-		type row struct {
-			Address string      `json:"address"`
-			Error   string      `json:"error,omitempty"`
-			Status  *api.Status `json:"status,omitempty"`
-		}
-		rows := make([]row, len(nodes))
-		for i, n := range nodes {
-			rows[i].Address = n.address
-			if n.err != nil {
-				rows[i].Error = n.err.Error()
-			} else {
-				rows[i].Status = &nodes[i].status
-			}
-		}
-		return a.json(rows)
+		return a.json(viewStatuses(nodes))
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "NODE\tADDRESS\tSTATE\tTERM\tAPPLIED\tLOG\tCHECKS")
@@ -123,24 +111,8 @@ func (f *clusterFlags) heads(ctx context.Context, c *client.Client) (address str
 	return "", nil, err
 }
 
-// volumeView is one archived stream.
-type volumeView struct {
-	Stream    string `json:"stream"`
-	Records   uint64 `json:"records"`
-	Commits   uint64 `json:"commits"`
-	Watermark string `json:"watermark"`
-	Chain     string `json:"chain"`
-	Parked    string `json:"parked,omitempty"`
-}
-
 func (a *app) showVolumes(volumes []api.Volume) error {
-	views := []volumeView{}
-	for _, v := range volumes {
-		views = append(views, volumeView{
-			Stream: v.Stream.String(), Records: v.Records, Commits: v.LSN, Watermark: v.Watermark.String(),
-			Chain: fmt.Sprintf("%x", v.Chain), Parked: v.Parked,
-		})
-	}
+	views := viewVolumes(volumes)
 	if a.output == "json" {
 		return a.json(views)
 	}
@@ -171,10 +143,10 @@ func (a *app) archiveVerifyCommand() *cobra.Command {
 				findings, err := replica.VerifyDir(cmd.Context(), dir)
 				return a.showFindings(map[string][]api.Finding{dir: findings}, err)
 			}
-			return where.with(cmd, func(ctx context.Context, c *client.Client) error {
+			return where.lasting(cmd, func(ctx context.Context, c *client.Client) error {
 				all := map[string][]api.Finding{}
 				for _, address := range where.nodes {
-					findings, err := c.Verify(ctx, address, evtlog.StreamName{})
+					findings, err := where.verify(ctx, c, address)
 					if err != nil {
 						return a.showFindings(all, fmt.Errorf("%s: %w", address, err))
 					}
@@ -184,10 +156,20 @@ func (a *app) archiveVerifyCommand() *cobra.Command {
 			})
 		},
 	}
-	where.add(cmd)
+	where.addLimited(cmd, verifyLimit, "how long each node may take (0: for ever)")
 	cmd.Flags().StringVar(&dir, "dir", "", "directory of a node that is not running")
 	a.outputFlag(cmd, "table", "json")
 	return cmd
+}
+
+// verify has one node check itself.
+func (f *clusterFlags) verify(ctx context.Context, c *client.Client, address string) (findings []api.Finding, err error) {
+	p := patience{limit: f.timeout}
+	err = p.call(ctx, func(ctx context.Context) (err error) {
+		findings, err = c.Verify(ctx, address, evtlog.StreamName{})
+		return err
+	})
+	return findings, err
 }
 
 func (a *app) showFindings(all map[string][]api.Finding, err error) error {
@@ -196,8 +178,8 @@ func (a *app) showFindings(all map[string][]api.Finding, err error) error {
 	if a.output == "table" {
 		fmt.Fprintln(w, "WHERE\tWHAT\tCOMMITS\tRECORDS\tSTATE")
 	}
-	for place, findings := range all {
-		for _, f := range findings {
+	for _, place := range slices.Sorted(maps.Keys(all)) {
+		for _, f := range all[place] {
 			state := "ok"
 			if !f.OK {
 				damaged++
@@ -209,7 +191,7 @@ func (a *app) showFindings(all map[string][]api.Finding, err error) error {
 		}
 	}
 	if a.output == "json" {
-		err = errors.Join(a.json(all), err)
+		err = errors.Join(a.json(viewFindings(all)), err)
 	}
 	if damaged > 0 {
 		err = errors.Join(err, fmt.Errorf("%w: %d of the things checked are damaged", archive.ErrCorrupt, damaged))
@@ -230,12 +212,13 @@ func (a *app) exportCommand() *cobra.Command {
 			if path == "" {
 				return usage(errors.New("--to is needed: the file to write"))
 			}
-			return where.with(cmd, func(ctx context.Context, c *client.Client) error {
-				address, _, err := where.heads(ctx, c)
+			return where.lasting(cmd, func(ctx context.Context, c *client.Client) error {
+				address, err := where.answering(ctx, c)
 				if err != nil {
 					return err
 				}
-				summary, err := exportTo(ctx, path, portable.FromNode(c, address))
+				src := &patientSource{Source: portable.FromNode(c, address), patience: patience{limit: where.timeout}}
+				summary, err := exportTo(ctx, path, src)
 				if err != nil {
 					return err
 				}
@@ -243,10 +226,20 @@ func (a *app) exportCommand() *cobra.Command {
 			})
 		},
 	}
-	where.add(cmd)
+	where.addLasting(cmd)
 	cmd.Flags().StringVar(&path, "to", "", "file to write")
 	a.outputFlag(cmd, "table", "json")
 	return cmd
+}
+
+// answering returns the first node that answers.
+func (f *clusterFlags) answering(ctx context.Context, c *client.Client) (address string, err error) {
+	p := patience{limit: f.timeout}
+	err = p.call(ctx, func(ctx context.Context) (err error) {
+		address, _, err = f.heads(ctx, c)
+		return err
+	})
+	return address, err
 }
 
 // exportTo writes beside the file and renames when all is on disk.
@@ -291,12 +284,12 @@ func (a *app) importCommand() *cobra.Command {
 			if check {
 				return a.summarize(portable.Check(cmd.Context(), f))
 			}
-			return where.with(cmd, func(ctx context.Context, c *client.Client) error {
-				return a.summarize(portable.Import(ctx, io.Reader(f), c))
+			return where.lasting(cmd, func(ctx context.Context, c *client.Client) error {
+				return a.summarize(portable.Import(ctx, io.Reader(f), newPatient(c, where.timeout)))
 			})
 		},
 	}
-	where.add(cmd)
+	where.addLasting(cmd)
 	cmd.Flags().StringVar(&path, "from", "", "file that an export wrote")
 	cmd.Flags().BoolVar(&check, "dry-run", false, "only check the file")
 	a.outputFlag(cmd, "table", "json")
@@ -311,7 +304,7 @@ func (a *app) summarize(s portable.Summary, err error) error {
 }
 
 func (a *app) showSummary(s portable.Summary) error {
-	return a.show(s, [][2]string{
+	return a.show(viewSummary(s), [][2]string{
 		{"streams", fmt.Sprint(len(s.Volumes))}, {"commits", fmt.Sprint(s.Commits)}, {"records", fmt.Sprint(s.Records)},
 	})
 }
@@ -329,7 +322,7 @@ func (a *app) compactCommand() *cobra.Command {
 			for _, c := range done {
 				rows = append(rows, [2]string{c.Name, fmt.Sprintf("%d bytes, was %d", c.After, c.Before)})
 			}
-			return errors.Join(a.show(done, rows), err)
+			return errors.Join(a.show(viewCompacted(done), rows), err)
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "directory of a node that is not running")

@@ -24,26 +24,59 @@ type clusterFlags struct {
 }
 
 func (f *clusterFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.nodes, "nodes", []string{"127.0.0.1:7461"}, "HTTP addresses of the nodes, comma separated")
+	f.addLimited(cmd, 10*time.Second, "how long to try")
+}
+
+// silence is how long a verb that moves much data lets the archive give nothing
+// before it gives up. The verb as a whole may take any time.
+const silence = 30 * time.Second
+
+// addLasting is add for a verb that takes as long as there is data: --timeout is
+// the longest silence.
+func (f *clusterFlags) addLasting(cmd *cobra.Command) {
+	f.addLimited(cmd, silence, "how long the archive may give nothing; the whole may take any time (0: for ever)")
+}
+
+func (f *clusterFlags) addLimited(cmd *cobra.Command, limit time.Duration, meaning string) {
+	cmd.Flags().DurationVar(&f.timeout, "timeout", limit, meaning)
+	f.addNodes(cmd, []string{"127.0.0.1:7461"})
+}
+
+func (f *clusterFlags) addNodes(cmd *cobra.Command, preset []string) {
+	cmd.Flags().StringSliceVar(&f.nodes, "nodes", preset, "HTTP addresses of the nodes of a replicated archive, comma separated")
 	cmd.Flags().StringVar(&f.cluster, "cluster", "", "cluster id the nodes must have (default: whatever the first says)")
-	cmd.Flags().DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to try")
 	f.tls.add(cmd)
 }
 
-// with calls f with a client, and a context that ends with the time-out.
+// with calls do with a client, and a context that ends with the time-out.
 func (f *clusterFlags) with(cmd *cobra.Command, do func(ctx context.Context, c *client.Client) error) error {
-	secure, err := f.tls.load()
-	if err != nil {
-		return err
-	}
-	c, err := client.New(client.Config{Addresses: f.nodes, Cluster: f.cluster, Token: os.Getenv(tokenVariable), TLS: secure})
+	return f.lasting(cmd, func(ctx context.Context, c *client.Client) error {
+		ctx, cancel := context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+		return do(ctx, c)
+	})
+}
+
+// lasting calls do with a client, and a context without an end of its own: do
+// bounds each step.
+func (f *clusterFlags) lasting(cmd *cobra.Command, do func(ctx context.Context, c *client.Client) error) error {
+	c, err := f.open()
 	if err != nil {
 		return err
 	}
 	defer c.Close()
-	ctx, cancel := context.WithTimeout(cmd.Context(), f.timeout)
-	defer cancel()
-	return do(ctx, c)
+	return do(cmd.Context(), c)
+}
+
+func (f *clusterFlags) open() (*client.Client, error) {
+	if f.timeout < 0 {
+		return nil, usage(fmt.Errorf("the time-out %s must not be negative", f.timeout))
+	}
+	secure, err := f.tls.load()
+	if err != nil {
+		return nil, err
+	}
+	return client.New(client.Config{Addresses: f.nodes, Cluster: f.cluster, Token: os.Getenv(tokenVariable), TLS: secure})
 }
 
 // tokenVariable holds the bearer token, so that it does not stand in the list of

@@ -127,11 +127,17 @@ func TestClusterVerbs(t *testing.T) {
 	if len(volumes) != 1 || volumes[0].Records != 50 || volumes[0].Watermark != w.String() {
 		t.Errorf("archive ls: %+v", volumes)
 	}
-	var findings map[string][]struct{ OK bool }
+	var findings map[string][]findingView
 	decode(t, &findings, with("archive", "verify")...)
-	if len(findings) != 3 {
+	if len(findings) != 3 || len(findings[a.http]) == 0 || !findings[a.http][0].OK {
 		t.Errorf("archive verify: %+v", findings)
 	}
+	var statuses []statusView
+	decode(t, &statuses, with("archive", "status")...)
+	if len(statuses) != 3 || statuses[0].Status == nil || statuses[0].Status.Node != "a" || statuses[0].Status.Cluster != "c" {
+		t.Errorf("archive status: %+v", statuses)
+	}
+	joined(t, nodes, w)
 	for _, verb := range [][]string{{"archive", "status"}, {"archive", "ls"}, {"archive", "verify"}, {"raft", "peers"}} {
 		if code, out, stderr := cli(t, "", with(verb...)...); code != exitOK || !strings.Contains(out, "\n") {
 			t.Errorf("%v as a table: exit %d: %s%s", verb, code, out, stderr)
@@ -160,6 +166,34 @@ func TestClusterVerbs(t *testing.T) {
 	decode(t, &moved, with("raft", "remove", "--id", "c", "--yes", "--force")...)
 
 	t.Run("offline", func(t *testing.T) { offline(t, a, b, file) })
+}
+
+// joined reads the archived records of a stream that is not in Redis through the
+// nodes, and looks at and moves a group of it.
+func joined(t *testing.T, nodes []string, w evtid.ID) {
+	srv := redistest.Start(t)
+	where := append([]string{"--redis", srv.URL(), "--queue", "q", "--stream", "s"}, nodes...)
+	code, out, stderr := cli(t, "", append([]string{"replay", "-o", "id"}, where...)...)
+	if ids := strings.Fields(out); code != exitOK || len(ids) != 50 || ids[49] != w.String() {
+		t.Errorf("replay through the nodes: exit %d, %d records: %s", code, len(ids), stderr)
+	}
+	srv.Do("XGROUP", "CREATE", "emq:{q}:stream:s", "g", "$", "MKSTREAM")
+	var moved seekView
+	decode(t, &moved, append([]string{"group", "seek", "--group", "g", "--to", "end", "--dry-run"}, where...)...)
+	if moved.To != w || moved.Skipped != 50 || !moved.Exact {
+		t.Errorf("group seek through the nodes: %+v", moved)
+	}
+	var groups []groupView
+	decode(t, &groups, append([]string{"group", "info"}, where...)...)
+	if len(groups) != 1 || groups[0].Lag.Entries == nil || *groups[0].Lag.Entries != 50 {
+		t.Errorf("group info through the nodes: %+v", groups)
+	}
+	if code, _, stderr := cli(t, "", append([]string{"replay", "--archive", "x"}, where...)...); code != exitUsage || !strings.Contains(stderr, "one of them") {
+		t.Errorf("two archives: exit %d: %s", code, stderr)
+	}
+	if code, _, stderr := cli(t, "", "replay", "--redis", srv.URL(), "--queue", "q", "--stream", "s", "--nodes", redistest.FreeAddr(t), "--archive-timeout", "300ms"); code != exitUnavailable {
+		t.Errorf("nobody serves there: exit %d: %s", code, stderr)
+	}
 }
 
 // offline stops the nodes and works on their directories.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/archive"
-	"github.com/evtlog/evtlog/archive/volume"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/keyspace"
 	"github.com/evtlog/evtlog/redislog"
@@ -31,7 +29,7 @@ type deadFlags struct {
 	group, from, to string
 	ids             []string
 	limit           int
-	archive         string
+	archive         joinFlags
 }
 
 func (f *deadFlags) add(cmd *cobra.Command) {
@@ -41,7 +39,7 @@ func (f *deadFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.from, "from", "", "given up at or after this instant or letter id")
 	cmd.Flags().StringVar(&f.to, "to", "", "given up at or before this instant or letter id")
 	cmd.Flags().IntVar(&f.limit, "limit", 0, "largest number of letters, oldest first (0: all)")
-	cmd.Flags().StringVar(&f.archive, "archive", "", "local archive file to join")
+	f.archive.add(cmd, "join")
 }
 
 // resolve checks the flags before anything is dialled.
@@ -72,14 +70,14 @@ type deadLog struct {
 
 // openDead connects. A stream that is not there and has no dead stream either is
 // not found.
-func (a *app) openDead(ctx context.Context, stream keyspace.Stream, path string) (*deadLog, error) {
+func (a *app) openDead(ctx context.Context, stream keyspace.Stream, join *joinFlags) (*deadLog, error) {
 	client, err := a.open(ctx)
 	if err != nil {
 		return nil, err
 	}
 	d := &deadLog{client: client, stream: stream, dead: stream.Dead(), shut: func() error { return nil }}
 	if err = d.exists(ctx); err == nil {
-		d.archive, d.shut, err = openArchive(path)
+		d.archive, d.shut, err = join.open()
 	}
 	if err != nil {
 		return nil, errors.Join(err, d.close())
@@ -94,23 +92,6 @@ func (d *deadLog) exists(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("stream %s: %w, nor has it dead letters", d.stream, errNotFound)
-}
-
-// openArchive opens a local archive file that is there. "" is none.
-func openArchive(path string) (_ archive.Archive, shut func() error, err error) {
-	shut = func() error { return nil }
-	if path == "" {
-		return nil, shut, nil
-	}
-	// Opening would make a file that is not there.
-	if _, err := os.Stat(path); err != nil {
-		return nil, shut, fmt.Errorf("archive: %w", err)
-	}
-	store, err := volume.Open(path, volume.Options{})
-	if err != nil {
-		return nil, shut, err
-	}
-	return store, store.Close, nil
 }
 
 func (d *deadLog) close() error { return errors.Join(d.shut(), d.client.Close()) }
@@ -176,7 +157,7 @@ func (a *app) deadListCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.deadList(cmd.Context(), stream, selection, where.archive, all)
+			return a.deadList(cmd.Context(), stream, selection, &where.archive, all)
 		},
 	}
 	where.add(cmd)
@@ -185,8 +166,8 @@ func (a *app) deadListCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) deadList(ctx context.Context, stream keyspace.Stream, s deadSelection, path string, all bool) (err error) {
-	d, err := a.openDead(ctx, stream, path)
+func (a *app) deadList(ctx context.Context, stream keyspace.Stream, s deadSelection, join *joinFlags, all bool) (err error) {
+	d, err := a.openDead(ctx, stream, join)
 	if err != nil {
 		return err
 	}

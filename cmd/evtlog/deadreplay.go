@@ -52,7 +52,7 @@ func (a *app) deadReplayCommand() *cobra.Command {
 			case how.dry == how.yes:
 				return usage(errors.New("replay appends to the stream: give --yes to do it, or --dry-run to see how many records that would be"))
 			}
-			return a.deadReplay(cmd.Context(), stream, selection, where.archive, how)
+			return a.deadReplay(cmd.Context(), stream, selection, &where.archive, how)
 		},
 	}
 	where.add(cmd)
@@ -95,8 +95,8 @@ func (r replayReport) rows() [][2]string {
 }
 
 // deadReplay replays, or counts what would be.
-func (a *app) deadReplay(ctx context.Context, stream keyspace.Stream, s deadSelection, path string, how replayFlags) (err error) {
-	d, err := a.openDead(ctx, stream, path)
+func (a *app) deadReplay(ctx context.Context, stream keyspace.Stream, s deadSelection, join *joinFlags, how replayFlags) (err error) {
+	d, err := a.openDead(ctx, stream, join)
 	if err != nil {
 		return err
 	}

@@ -52,8 +52,8 @@ func (v lagView) cells() (entries, behind string) {
 }
 
 // loadLags measures all groups of a stream.
-func loadLags(ctx context.Context, log *redislog.Log, path string) (lags map[string]lagView, err error) {
-	arch, shut, err := openArchive(path)
+func loadLags(ctx context.Context, log *redislog.Log, join *joinFlags) (lags map[string]lagView, err error) {
+	arch, shut, err := join.open()
 	if err != nil {
 		return nil, err
 	}

@@ -15,8 +15,9 @@ import (
 
 // seekFlags say where a group is moved.
 type seekFlags struct {
-	group, to, archive string
-	dry, yes           bool
+	group, to string
+	archive   joinFlags
+	dry, yes  bool
 }
 
 func (a *app) groupSeekCommand() *cobra.Command {
@@ -30,7 +31,8 @@ func (a *app) groupSeekCommand() *cobra.Command {
 		Long: "After the move the group is given the records above ID, or from the instant T on,\n" +
 			"archived ones included; what is pending stays pending. --dry-run changes nothing\n" +
 			"and says how many records would be skipped or given again; when part of them was\n" +
-			"archived and trimmed, that is exact only with --archive.\n\n" +
+			"archived and trimmed, that is exact only with --archive or --nodes. With either, the\n" +
+			"archive also says where the log begins when the keys in Redis are gone.\n\n" +
 			"Stop or pause the members of the group first, in every process.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,13 +50,13 @@ func (a *app) groupSeekCommand() *cobra.Command {
 			if err != nil {
 				return usage(err)
 			}
-			return a.groupSeek(cmd.Context(), stream, how, to)
+			return a.groupSeek(cmd.Context(), stream, &how, to)
 		},
 	}
 	where.add(cmd)
 	cmd.Flags().StringVar(&how.group, "group", "", "the group to move")
 	cmd.Flags().StringVar(&how.to, "to", "", "an EVT id, an RFC 3339 instant, head, or end")
-	cmd.Flags().StringVar(&how.archive, "archive", "", "local archive file to count in")
+	how.archive.add(cmd, "count in")
 	cmd.Flags().BoolVar(&how.dry, "dry-run", false, "change nothing, and print the counts")
 	cmd.Flags().BoolVar(&how.yes, "yes", false, "move the group")
 	a.outputFlag(cmd, "table", "json")
@@ -91,13 +93,13 @@ type seekView struct {
 	Done     bool     `json:"done"`
 }
 
-func (a *app) groupSeek(ctx context.Context, stream keyspace.Stream, how seekFlags, to runtime.Position) (err error) {
+func (a *app) groupSeek(ctx context.Context, stream keyspace.Stream, how *seekFlags, to runtime.Position) (err error) {
 	client, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	arch, shut, err := openArchive(how.archive)
+	arch, shut, err := how.archive.open()
 	if err != nil {
 		return err
 	}
@@ -116,7 +118,7 @@ func (a *app) groupSeek(ctx context.Context, stream keyspace.Stream, how seekFla
 	atLeast := ""
 	if !r.Exact {
 		atLeast = "at least "
-		fmt.Fprintln(a.err, "part of the records was archived and trimmed; give --archive to count them as well")
+		fmt.Fprintln(a.err, "part of the records was archived and trimmed; give --archive or --nodes to count them as well")
 	}
 	return a.show(v, [][2]string{
 		{"group", v.Group},

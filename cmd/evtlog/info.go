@@ -85,17 +85,18 @@ func absent(stream string) error {
 
 func (a *app) groupCommand() *cobra.Command {
 	var where streamFlags
-	var name, archive string
+	var name string
+	var join joinFlags
 	info := &cobra.Command{
 		Use:   "info --queue Q --stream S [--group G]",
 		Short: "Position, lag, pending entries and members of the groups of a stream",
 		Long: "LAG counts the records that a group has not finished, and BEHIND is the age of the\n" +
 			"oldest. Both are counted from the records themselves; what cannot be proved is\n" +
 			"\"unknown\", and a line says why. When part of it was archived and trimmed, --archive\n" +
-			"is needed to count it.",
+			"or --nodes is needed to count it.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			groups, err := a.loadGroups(cmd, where, name, archive)
+			groups, err := a.loadGroups(cmd, where, name, &join)
 			if err != nil {
 				return err
 			}
@@ -107,7 +108,7 @@ func (a *app) groupCommand() *cobra.Command {
 	}
 	where.add(info)
 	info.Flags().StringVar(&name, "group", "", "only this group")
-	info.Flags().StringVar(&archive, "archive", "", "local archive file to count in")
+	join.add(info, "count in")
 	a.outputFlag(info, "table", "json")
 	return group("group", "Look at consumer groups, and move them", info, a.groupSeekCommand(), a.groupRemoveMemberCommand())
 }
@@ -128,7 +129,7 @@ type memberView struct {
 	IdleMS  int64  `json:"idle_ms"`
 }
 
-func (a *app) loadGroups(cmd *cobra.Command, where streamFlags, only, archive string) ([]groupView, error) {
+func (a *app) loadGroups(cmd *cobra.Command, where streamFlags, only string, join *joinFlags) ([]groupView, error) {
 	stream, err := where.resolve()
 	if err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ func (a *app) loadGroups(cmd *cobra.Command, where streamFlags, only, archive st
 			return nil, absent(stream.String())
 		}
 	}
-	lags, err := loadLags(cmd.Context(), log, archive)
+	lags, err := loadLags(cmd.Context(), log, join)
 	if err != nil {
 		return nil, err
 	}

@@ -213,7 +213,7 @@ func (a *app) showRecovery(plan replica.RecoverPlan, dry bool) error {
 	if dry {
 		state = "plan only, nothing was changed"
 	}
-	return a.show(plan, [][2]string{
+	return a.show(viewRecovery(plan), [][2]string{
 		{"state", state},
 		{"members before", fmt.Sprint(len(plan.Before))},
 		{"member after", plan.After.ID},

@@ -21,7 +21,7 @@ func (a *app) replayCommand() *cobra.Command {
 	var (
 		where    streamFlags
 		from, to string
-		path     string
+		join     joinFlags
 		w        evtlog.Window
 	)
 	cmd := &cobra.Command{
@@ -29,7 +29,8 @@ func (a *app) replayCommand() *cobra.Command {
 		Short: "Read records back, by wall-clock window, from archive and live stream",
 		Long: "Prints the records of a window in mint order. --from and --to are instants\n" +
 			"(RFC 3339) or EVT ids; both ends are included. --archive joins a local archive\n" +
-			"file with the live stream.",
+			"file with the live stream, --nodes a replicated archive. It may take any time;\n" +
+			"an archive that gives nothing for --archive-timeout ends it.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stream, err := where.resolve()
@@ -39,7 +40,7 @@ func (a *app) replayCommand() *cobra.Command {
 			if err := parseWindow(&w, from, to); err != nil {
 				return usage(err)
 			}
-			return a.replay(cmd.Context(), stream, path, w)
+			return a.replay(cmd.Context(), stream, &join, w)
 		},
 	}
 	where.add(cmd)
@@ -47,7 +48,7 @@ func (a *app) replayCommand() *cobra.Command {
 	cmd.Flags().StringVar(&to, "to", "", "last instant or id (default: the newest record)")
 	cmd.Flags().IntVar(&w.Limit, "limit", 0, "largest number of records (0: all)")
 	cmd.Flags().BoolVar(&w.Reverse, "reverse", false, "newest first")
-	cmd.Flags().StringVar(&path, "archive", "", "local archive file to join")
+	join.add(cmd, "join")
 	a.outputFlag(cmd, "jsonl", "json", "table", "id")
 	return cmd
 }
@@ -101,13 +102,13 @@ func parseInstant(flag, s string) (time.Time, error) {
 	return t, nil
 }
 
-func (a *app) replay(ctx context.Context, stream keyspace.Stream, path string, w evtlog.Window) (err error) {
+func (a *app) replay(ctx context.Context, stream keyspace.Stream, join *joinFlags, w evtlog.Window) (err error) {
 	client, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	joined, shut, err := openArchive(path)
+	joined, shut, err := join.open()
 	if err != nil {
 		return err
 	}
