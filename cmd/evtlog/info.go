@@ -35,7 +35,7 @@ func (a *app) streamCommand() *cobra.Command {
 	}
 	where.add(info)
 	a.outputFlag(info, "table", "json")
-	return group("stream", "Look at streams", info)
+	return group("stream", "Look at streams", info, a.foreignCommand())
 }
 
 // streamView is what "stream info" shows. Absent ids are empty strings.

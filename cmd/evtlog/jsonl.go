@@ -142,11 +142,16 @@ func appendRecordJSON(dst []byte, r evtlog.Record) ([]byte, error) {
 	dst = r.ID.Time().AppendFormat(dst, "2006-01-02T15:04:05.000Z07:00")
 	dst = append(dst, `","source":"`...)
 	dst = append(dst, r.Source.String()...)
-	if !validText(r.Fields) {
-		return appendBinary(append(dst, `","fields_base64":`...), r.Fields)
+	return appendFieldsJSON(append(dst, '"'), r.Fields)
+}
+
+// appendFieldsJSON ends an object that has members already with its fields.
+func appendFieldsJSON(dst []byte, fields []evtlog.Field) ([]byte, error) {
+	if !validText(fields) {
+		return appendBinary(append(dst, `,"fields_base64":`...), fields)
 	}
-	dst = append(dst, `","fields":{`...)
-	for i, f := range r.Fields {
+	dst = append(dst, `,"fields":{`...)
+	for i, f := range fields {
 		if i > 0 {
 			dst = append(dst, ',')
 		}
