@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/gomodule/redigo/redis"
 
@@ -67,6 +68,22 @@ func (c *Client) Server(ctx context.Context) (info ServerInfo, err error) {
 		return nil
 	})
 	return info, err
+}
+
+// Clock returns how far the server's clock is ahead of this machine's, negative when
+// it is behind; half of the round trip is the error.
+func (c *Client) Clock(ctx context.Context) (ahead time.Duration, err error) {
+	began := time.Now()
+	err = c.ask(ctx, "TIME", command{"TIME"}, func(reply any) error {
+		parts, err := redis.Int64s(reply, nil)
+		if err != nil || len(parts) != 2 {
+			return protocolError("the time is not seconds and microseconds")
+		}
+		middle := began.Add(time.Since(began) / 2)
+		ahead = time.Unix(parts[0], parts[1]*1000).Sub(middle)
+		return nil
+	})
+	return ahead, err
 }
 
 // describe puts the answers together.

@@ -56,7 +56,7 @@ func (a *app) command() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.redisURL, "redis", "", "redis://, rediss:// or unix:// URL of the server (default $EVTLOG_REDIS_URL, else "+redislog.DefaultURL+")")
 	root.AddCommand(
 		a.appendCommand(), a.replayCommand(), a.streamCommand(), a.groupCommand(),
-		a.archiveCommand(), a.raftCommand(), a.deadCommand(), a.demoCommand(), a.versionCommand(), exitCodesHelp(),
+		a.archiveCommand(), a.raftCommand(), a.deadCommand(), a.doctorCommand(), a.demoCommand(), a.versionCommand(), exitCodesHelp(),
 	)
 	return root
 }
