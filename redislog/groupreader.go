@@ -29,7 +29,7 @@ type GroupReader struct {
 
 	acks        []evtid.ID
 	rawAcks     []string
-	ahead       readAhead
+	ahead       []readAhead
 	acked, lost atomic.Int64
 	recorded    int64
 }

@@ -94,3 +94,45 @@ func TestTakeAheadWithoutGroupOrConnection(t *testing.T) {
 		t.Errorf("after Close: %v", err)
 	}
 }
+
+// Two answers may be outstanding, and are taken in order.
+func TestAwaitAheadLetsTheNextReadGo(t *testing.T) {
+	_, l := realLog(t)
+	fill(t, l, 1, 5)
+	createGroup(t, l, "g", Head())
+	g := readerOf(t, l, "g", "c")
+	if _, err := g.ReadNew(1, 0); err != nil {
+		t.Fatal(err)
+	}
+	g.Ack(at(1))
+	if err := g.ReadAhead(2); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range [][]int{{2, 3}, {4, 5}, nil} {
+		if err := g.AwaitAhead(); err != nil {
+			t.Fatal(err)
+		}
+		// The acknowledgements in front of the entries are booked by now.
+		if want := int64(i + 1); g.Acked() != want {
+			t.Errorf("acked %d, want %d", g.Acked(), want)
+		}
+		g.Ack(at(i + 2))
+		if err := g.ReadAhead(2); err != nil {
+			t.Fatal(err)
+		}
+		entries, err := g.TakeAhead()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantIDs(t, idsOf(entries), want...)
+	}
+	if entries, err := g.TakeAhead(); err != nil || entries != nil {
+		t.Fatalf("%v, %v", entries, err)
+	}
+	if g.Acked() != 4 || g.LostAcks() != 0 {
+		t.Errorf("acked %d, lost %d", g.Acked(), g.LostAcks())
+	}
+	if err := g.FlushAcks(); err != nil {
+		t.Fatal(err)
+	}
+}

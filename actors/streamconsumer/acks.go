@@ -73,7 +73,7 @@ func (r *runner) sendAcks() {
 
 // flush acknowledges without reading anew.
 func (r *runner) flush() error {
-	if err := r.collect(); err != nil || r.acks.pending() == 0 {
+	if err := r.collect(false); err != nil || r.acks.pending() == 0 {
 		return err
 	}
 	r.sendAcks()

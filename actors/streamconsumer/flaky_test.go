@@ -83,6 +83,8 @@ func (r *flakyReader) ReadAhead(count int) error {
 	return r.do(func() error { return r.groupReader.ReadAhead(count) })
 }
 
+func (r *flakyReader) AwaitAhead() error { return r.do(r.groupReader.AwaitAhead) }
+
 func (r *flakyReader) TakeAhead() (e []redislog.Entry, err error) {
 	err = r.do(func() error { e, err = r.groupReader.TakeAhead(); return err })
 	return e, err

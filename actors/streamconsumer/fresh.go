@@ -17,7 +17,8 @@ func (r *runner) readNew() error {
 	if err != nil || len(entries) == 0 || r.halting() {
 		return err
 	}
-	if worthAhead(r.aheadFacts(len(entries))) {
+	r.got = len(entries)
+	if !r.ahead && worthAhead(r.aheadFacts()) {
 		if err := r.readAhead(); err != nil {
 			return err
 		}
@@ -28,11 +29,11 @@ func (r *runner) readNew() error {
 	return err
 }
 
-func (r *runner) aheadFacts(got int) aheadFacts {
+func (r *runner) aheadFacts() aheadFacts {
 	now := time.Now()
 	overdue := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
 	return aheadFacts{
-		got: got, count: r.batchCount(), took: r.took,
+		got: r.got, count: r.batchCount(), took: r.took,
 		due: overdue(r.beatAt) || overdue(r.hand.nextRetry()) || overdue(r.redrain),
 	}
 }
@@ -42,12 +43,14 @@ func (r *runner) batchCount() int { return batchCount(r.cfg.Count, r.cfg.MaxDeli
 // nextBatch takes what was read ahead, or reads up to count entries. They are in
 // hand then.
 func (r *runner) nextBatch(count int) ([]redislog.Entry, error) {
-	if err := r.collect(); err != nil {
-		return nil, err
-	}
-	if entries := r.next; entries != nil {
-		r.next = nil
-		return entries, nil
+	for more := true; r.ahead || r.next != nil; more = false {
+		if err := r.collect(more); err != nil {
+			return nil, err
+		}
+		if entries := r.next; entries != nil {
+			r.next = nil
+			return entries, nil
+		}
 	}
 	// A read that carries acknowledgements does not wait, so that one which is
 	// ended by a stop never leaves it open whether they were taken. Nor does one
@@ -79,19 +82,34 @@ func (r *runner) readAhead() error {
 }
 
 // collect takes the answer of a read that was sent ahead. The private connection
-// takes no other command before.
-func (r *runner) collect() error {
+// takes no other command before; but with more the next read may be sent as soon
+// as the answer is coming, so that the server has something to do while the
+// entries are decoded. The member then holds no more than otherwise: the batch
+// before is done.
+func (r *runner) collect(more bool) error {
 	if !r.ahead {
 		return nil
 	}
 	r.ahead = false
+	sentAt := r.aheadAt
+	if more && worthAhead(r.aheadFacts()) {
+		if err := r.reader.AwaitAhead(); err != nil {
+			return err
+		}
+		r.answered()
+		if err := r.readAhead(); err != nil {
+			return err
+		}
+	}
 	entries, err := r.reader.TakeAhead()
 	if err != nil {
 		return err
 	}
-	r.answered()
+	if !r.ahead {
+		r.answered()
+	}
 	if len(entries) > 0 {
-		r.hand.take(entries, r.aheadAt)
+		r.hand.take(entries, sentAt)
 		r.next = entries
 	}
 	return nil

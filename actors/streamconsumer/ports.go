@@ -38,6 +38,7 @@ type groupReader interface {
 	AckRaw(entries ...string)
 	ReadNew(count int, block time.Duration) ([]redislog.Entry, error)
 	ReadAhead(count int) error
+	AwaitAhead() error
 	TakeAhead() ([]redislog.Entry, error)
 	ReadPending(after evtid.ID, count int) ([]redislog.Entry, error)
 	FlushAcks() error

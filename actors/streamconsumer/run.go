@@ -42,7 +42,8 @@ type runner struct {
 	ahead   bool // a read was sent whose answer was not taken
 	aheadAt time.Time
 	next    []redislog.Entry // read ahead, in hand, not offered
-	took    time.Duration    // for the last batch of new entries; 0 unknown
+	got     int              // entries of the last batch of new ones
+	took    time.Duration    // for that batch; 0 unknown
 
 	pausing  bool // a pause was seen, and the loop has not gone through it
 	drained  bool
