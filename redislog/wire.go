@@ -2,7 +2,9 @@ package redislog
 
 import (
 	"context"
+	"errors"
 	"net"
+	"os"
 	"sync/atomic"
 	"time"
 )
@@ -24,6 +26,8 @@ type wire struct {
 	// doomed is set when the server said that it is not the one to talk to:
 	// nothing new is sent, and the connection closes with its last answer.
 	doomed error
+	// due is when the answers to what was flushed last must be there.
+	due time.Time
 	// err is what ended the connection.
 	err    error
 	closed atomic.Bool
@@ -52,7 +56,8 @@ func (w *wire) flush(op string, block time.Duration) error {
 		_, err = w.conn.Write(w.out)
 	}
 	if err == nil {
-		err = w.conn.SetReadDeadline(now.Add(w.timeout + block))
+		w.due = now.Add(w.timeout + block)
+		err = w.conn.SetReadDeadline(w.due)
 	}
 	if err != nil {
 		return w.fail(op, err)
@@ -61,6 +66,31 @@ func (w *wire) flush(op string, block time.Duration) error {
 		w.out = nil
 	}
 	return nil
+}
+
+// await waits at most d until the next answer has begun to come, and reports
+// whether it is a string that is there as a whole.
+func (w *wire) await(op string, d time.Duration) bool {
+	if w.unanswered == 0 {
+		return false
+	}
+	if w.err == nil && len(w.in.buffered()) == 0 {
+		err := w.conn.SetReadDeadline(time.Now().Add(d))
+		if err == nil {
+			err = w.in.fill()
+		}
+		if errors.Is(err, os.ErrDeadlineExceeded) {
+			err = w.conn.SetReadDeadline(w.due)
+		}
+		if err != nil {
+			_ = w.fail(op, err)
+		}
+	}
+	if w.err != nil {
+		return false
+	}
+	answer, err := parseBulk(w.in.buffered(), 0)
+	return err == nil && answer.start != nilLen
 }
 
 // answer consumes the first line of the next answer. A refusal is a

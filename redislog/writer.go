@@ -99,6 +99,11 @@ func (w *Writer) Flush() error {
 	return w.w.flush(w.op, patience)
 }
 
+// Await waits at most d for an answer, and reports whether the next one has come
+// and is that of an accepted append. When it is false, nothing is known yet: the
+// Receive methods go on as if Await had not been called.
+func (w *Writer) Await(d time.Duration) bool { return w.w.await(w.op, d) }
+
 // ReceiveAppend reads the answer of the oldest unanswered command, an Append of
 // id. nil means that the stream has the record. A refusal is a *ServerError (it
 // wraps evtlog.ErrOutOfMemory, ErrWrongType, ErrReadOnly, …) or a

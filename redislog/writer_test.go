@@ -251,3 +251,56 @@ func TestAppendAllocatesNothing(t *testing.T) {
 		t.Fatalf("%v allocations for 16 appends", allocs)
 	}
 }
+
+// TestWriterAwait: to wait briefly for an answer spends nothing of it, whether it
+// came, did not come yet, is a refusal, or never comes.
+func TestWriterAwait(t *testing.T) {
+	srv, l := realLog(t)
+	w := writerOf(t, l)
+	send := func(n int) {
+		t.Helper()
+		w.Append(at(n), nil)
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(1)
+	if !w.Await(10*time.Second) || !w.Await(0) {
+		t.Fatal("an accepted append was not noticed")
+	}
+	if err := w.ReceiveAppend(at(1)); err != nil {
+		t.Fatal(err)
+	}
+	send(1)
+	if w.Await(10 * time.Second) {
+		t.Fatal("a refusal was taken for an acceptance")
+	}
+	if err := w.ReceiveAppend(at(1)); !errors.Is(err, evtlog.ErrNonMonotonic) {
+		t.Fatal(err)
+	}
+	srv.Pause()
+	send(2)
+	if w.Await(time.Millisecond) {
+		t.Fatal("an answer of a server that does not run")
+	}
+	srv.Resume()
+	if err := w.ReceiveAppend(at(2)); err != nil {
+		t.Fatal("the limit of the wait was that of the answer: ", err)
+	}
+	if w.Await(time.Hour) {
+		t.Fatal("an answer without a question")
+	}
+	send(3)
+	srv.Kill()
+	for w.Await(10 * time.Second) {
+		if err := w.ReceiveAppend(at(3)); err != nil {
+			t.Fatal(err)
+		}
+		w.Append(at(4), nil)
+		_ = w.Flush()
+	}
+	var lost *ConnError
+	if err := w.ReceiveAppend(at(4)); !errors.As(err, &lost) {
+		t.Fatalf("after the server's end: %v", err)
+	}
+}

@@ -52,8 +52,9 @@ type Config struct {
 	ReplicaTimeout time.Duration
 	// Now returns the current Unix millisecond. nil means the system clock.
 	Now func() int64
-	// OnCommit is called after each flush that committed records, from the
-	// publisher's goroutine: it returns at once. nil is not called.
+	// OnCommit is called after each flush that committed records, by the
+	// publisher's goroutine or that of a caller of Append, never by two at a time:
+	// it returns at once. nil is not called.
 	OnCommit func()
 	// Observer receives evtlog.SecondWriter and evtlog.Lost. nil is none.
 	Observer evtlog.Observer

@@ -110,6 +110,21 @@ func (a *announcements) encode(w writer) int {
 	return n
 }
 
+// published reads the answer to an announcement. A refusal costs only that
+// announcement.
+func (u *pump) published() error {
+	_, err := u.w.ReceiveInt()
+	switch {
+	case err == nil:
+		u.p.stats.announced.Add(1)
+	case isLost(err):
+		return err
+	default:
+		u.p.cfg.Logger.Warn("announcement refused", "stream", u.p.name, "error", err)
+	}
+	return nil
+}
+
 // isForeign reports whether the server refused an id for not being above its
 // top.
 func isForeign(err error) bool { return errors.Is(err, evtlog.ErrNonMonotonic) }

@@ -13,6 +13,11 @@
 // on some the next is encoded. No timer is involved; a lone append goes out at
 // once.
 //
+// When nothing waits and nothing is on its way, a small record is sent by its
+// caller's goroutine, which sits in for the pump: neither has to wake the other
+// then, which takes a third of the time of an append on loopback. It looks at its
+// context again after a millisecond at the latest.
+//
 // # Memory
 //
 // Records that wait or are on their way are charged their names and values, plus

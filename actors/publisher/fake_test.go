@@ -26,7 +26,9 @@ type fakeStream struct {
 	// refuse returns the refusal of an append, nil to execute it.
 	refuse func(id evtid.ID) error
 	// dialErr fails every connection.
-	dialErr   error
+	dialErr error
+	// slow reports that the answer takes longer than a caller in the seat waits.
+	slow      func() bool
 	published [][]byte
 }
 
@@ -132,6 +134,10 @@ func (w *fakeWriter) Flush() error {
 	}
 	w.pending = w.pending[:0]
 	return nil
+}
+
+func (w *fakeWriter) Await(time.Duration) bool {
+	return w.broken == nil && (w.f.slow == nil || !w.f.slow()) && len(w.answers) > 0 && w.answers[0] == nil
 }
 
 func (w *fakeWriter) answer() (int64, error) {

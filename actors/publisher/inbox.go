@@ -24,7 +24,13 @@ type inbox struct {
 	used       int // bytes charged
 	waiters    list.List
 	parked     bool
-	closed     error
+	// vacant is true while a parked pump lets callers have the seat.
+	vacant bool
+	closed error
+
+	// seat is held by whoever does the pump's work: the pump, unless it is parked,
+	// or a caller. q.mu may be held when it is tried, never while waiting for it.
+	seat sync.Mutex
 }
 
 // waiter is a caller for whose request there was no room.
@@ -38,23 +44,38 @@ func newInbox(stream evtlog.StreamName, limit int) *inbox {
 	return &inbox{stream: stream, limit: limit, wake: make(chan struct{}, 1)}
 }
 
-// try queues a request when there is room and nobody waits for it. Without an
-// error and without room it does nothing: admit, then push.
-func (q *inbox) try(ctx context.Context, r *request) (admitted bool, err error) {
+// entry is what became of a request at the door.
+type entry uint8
+
+const (
+	// noRoom: nothing was done; admit, then push.
+	noRoom entry = iota
+	// queued: it waits for the pump.
+	queued
+	// seated: it is charged and not queued; its caller has the seat.
+	seated
+)
+
+// try admits a request when there is room and nobody waits for it. maySit allows
+// its caller to have the seat.
+func (q *inbox) try(ctx context.Context, r *request, maySit bool) (entry, error) {
 	if ctx.Err() != nil {
-		return false, overloaded(ctx, q.stream)
+		return noRoom, overloaded(ctx, q.stream)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed != nil {
-		return false, refused(q.stream, q.closed)
+		return noRoom, refused(q.stream, q.closed)
 	}
 	if q.full(r.cost) {
-		return false, nil
+		return noRoom, nil
 	}
 	q.used += r.cost
+	if maySit && q.parked && q.vacant && q.seat.TryLock() {
+		return seated, nil
+	}
 	q.link(r)
-	return true, nil
+	return queued, nil
 }
 
 // admit charges cost, waiting for room until ctx ends.
@@ -143,10 +164,22 @@ func (q *inbox) link(r *request) {
 	}
 	q.tail = r
 	q.queued += len(r.items)
+	q.unparked()
+}
+
+// unparked wakes the pump when it is parked. q.mu is held.
+func (q *inbox) unparked() {
 	if q.parked {
 		q.parked = false
 		q.wake <- struct{}{}
 	}
+}
+
+// rouse wakes the pump although nothing may be queued.
+func (q *inbox) rouse() {
+	q.mu.Lock()
+	q.unparked()
+	q.mu.Unlock()
 }
 
 // unlink removes a request. q.mu is held.
@@ -216,13 +249,14 @@ func (q *inbox) release(cost int) {
 
 // park reports that the pump is about to wait on wake. It is false when there is
 // something to take, or nothing will ever come because the inbox is closed.
-func (q *inbox) park() bool {
+// vacant lets callers have the seat.
+func (q *inbox) park(vacant bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.head != nil || q.closed != nil {
 		return false
 	}
-	q.parked = true
+	q.parked, q.vacant = true, vacant
 	return true
 }
 

@@ -25,7 +25,7 @@ func asking(cost int, records int) *request {
 
 // put queues a request as a caller does.
 func put(ctx context.Context, q *inbox, r *request) error {
-	if admitted, err := q.try(ctx, r); admitted || err != nil {
+	if got, err := q.try(ctx, r, false); got == queued || err != nil {
 		return err
 	}
 	if err := q.admit(ctx, r.cost); err != nil {
@@ -155,7 +155,7 @@ func TestInboxClosesAndOpens(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	}
-	if q.park() {
+	if q.park(false) {
 		t.Error("a closed inbox lets the pump wait")
 	}
 	if got := q.take(nil, 9, 999); len(got) != 1 {
@@ -174,19 +174,19 @@ func TestInboxClosesAndOpens(t *testing.T) {
 func TestInboxWakesThePump(t *testing.T) {
 	q := newInbox(name, 100)
 	for range 3 {
-		if !q.park() {
+		if !q.park(false) {
 			t.Fatal("an empty inbox does not let the pump wait")
 		}
 		go func() { _ = put(t.Context(), q, asking(1, 1)) }()
 		<-q.wake
-		if q.park() {
+		if q.park(false) {
 			t.Fatal("the pump may wait although there is something to take")
 		}
 		if got := q.take(nil, 9, 99); len(got) != 1 {
 			t.Fatalf("took %d", len(got))
 		}
 	}
-	q.park()
+	q.park(false)
 	_ = put(t.Context(), q, asking(1, 1))
 	q.unpark()
 	select {

@@ -28,6 +28,7 @@ type writer interface {
 	Publish(payload []byte)
 	Wait(replicas int, timeout time.Duration)
 	Flush() error
+	Await(d time.Duration) bool
 	ReceiveAppend(id evtid.ID) error
 	ReceiveInt() (int64, error)
 	Close() error

@@ -57,6 +57,12 @@ type pump struct {
 	// it was a refusal, which only a commit ends.
 	trouble  error
 	refusing bool
+	// largest is the number of records of the largest flush since the pump slept.
+	largest int
+	// lost and broken are what a caller in the seat met: the loss of the
+	// connection, a panic.
+	lost   error
+	broken any
 	// stopBy is when a stop stops being patient, zero until one is asked for.
 	stopBy time.Time
 }
@@ -83,6 +89,8 @@ func (u *pump) run(ctx context.Context, ready func()) error {
 			<-closed
 		}
 	}()
+	u.p.inbox.seat.Lock()
+	defer u.p.inbox.seat.Unlock()
 	defer u.hangUp()
 	u.adopt()
 	for {
@@ -101,6 +109,7 @@ func (u *pump) run(ctx context.Context, ready func()) error {
 func (u *pump) adopt() {
 	u.ground()
 	u.trouble, u.refusing, u.stopBy = nil, false, time.Time{}
+	u.lost, u.broken = nil, nil
 }
 
 // serve works until the connection is lost, which it returns, or until ctx has
@@ -128,11 +137,9 @@ func (u *pump) serve(ctx context.Context) error {
 				runtime.Gosched()
 			}
 		case u.hasWork():
-		case u.p.inbox.park():
-			select {
-			case <-u.p.inbox.wake:
-			case <-ctx.Done():
-				u.p.inbox.unpark()
+		case u.p.inbox.park(u.seatVacant()):
+			if err := u.sleep(ctx); err != nil {
+				return err
 			}
 		case ctx.Err() != nil && u.p.inbox.empty():
 			return nil
@@ -175,6 +182,7 @@ func (u *pump) send(ctx context.Context) error {
 		return nil
 	}
 	if len(b.items) > 0 {
+		u.largest = max(u.largest, len(b.items))
 		u.p.stats.batches.Add(1)
 		if u.p.cfg.Replicas > 0 {
 			u.w.Wait(u.p.cfg.Replicas, u.p.cfg.ReplicaTimeout)
@@ -334,21 +342,6 @@ func (u *pump) reportSecond(id, top evtid.ID) {
 	u.second = true
 	u.p.cfg.Logger.Error("a second writer appends to the stream", "stream", u.p.name, "id", id, "top", top, "top_node", top.Node())
 	u.p.cfg.Observer.Emit(evtlog.SecondWriter{Stream: u.p.name, ID: id, Top: top})
-}
-
-// published reads the answer to an announcement. A refusal costs only that
-// announcement.
-func (u *pump) published() error {
-	_, err := u.w.ReceiveInt()
-	switch {
-	case err == nil:
-		u.p.stats.announced.Add(1)
-	case isLost(err):
-		return err
-	default:
-		u.p.cfg.Logger.Warn("announcement refused", "stream", u.p.name, "error", err)
-	}
-	return nil
 }
 
 // ground moves what is flying to the records to settle.

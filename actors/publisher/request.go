@@ -89,8 +89,12 @@ func (p *Publisher) single(d news, fields []evtlog.Field) *request {
 // request.
 func (p *Publisher) enter(ctx context.Context, d news, fields []evtlog.Field) (*request, error) {
 	r := p.single(d, fields)
-	admitted, err := p.inbox.try(ctx, r)
-	if admitted {
+	got, err := p.inbox.try(ctx, r, seatable(d, fields))
+	switch got {
+	case seated:
+		p.pump.alone(&r.items[0])
+		return r, nil
+	case queued:
 		return r, nil
 	}
 	cost := r.cost

@@ -42,7 +42,12 @@ func (v *verdicts) note(key string, id evtid.ID, err error) {
 // recycled all the while, so an answer to a former life of one would show as the
 // id of another record.
 func TestStorm(t *testing.T) {
-	const callers, each = 32, 400
+	t.Run("many callers", func(t *testing.T) { storm(t, 32, 400) })
+	// Few callers mostly find the pump asleep and send in person.
+	t.Run("two callers", func(t *testing.T) { storm(t, 2, 6_000) })
+}
+
+func storm(t *testing.T, callers, each int) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	var rnd atomic.Uint64
@@ -66,6 +71,7 @@ func TestStorm(t *testing.T) {
 		}
 		return nil
 	}
+	f.slow = func() bool { return chance(10) }
 	p := onFake(t, f, Config{MaxBatch: 8, MaxQueuedBytes: 8 << 10, MaxRecordBytes: 1 << 10, OnCommit: func() {
 		if chance(100) {
 			panic("in the pump")
