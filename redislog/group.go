@@ -3,6 +3,7 @@ package redislog
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/evtlog/evtlog/evtid"
@@ -23,19 +24,22 @@ type Archived interface {
 }
 
 // Behind tells CreateGroup of the stream's archive. It is asked when a group is
-// made and the floor is gone, as after FLUSHALL: what the archive holds is then
-// recorded as skipped, so that the group reads it from there.
+// made: where the floor is gone, as after FLUSHALL, or the stream was set back and
+// ends below what is archived, everything that the archive holds is recorded as
+// skipped, so that the group reads it from there.
 func (s StartAt) Behind(a Archived) StartAt {
 	s.arch = a
 	return s
 }
 
-// floorOr returns the floor, or where there is none, how far the archive reaches.
-func (s StartAt) floorOr(ctx context.Context, floor evtid.ID) (evtid.ID, error) {
-	if !floor.IsZero() || s.arch == nil {
+// joined returns the floor as the archive completes it. A group that starts with
+// what is new in a stream that is there needs to know of neither.
+func (s StartAt) joined(ctx context.Context, floor, top evtid.ID) (evtid.ID, error) {
+	if s.arch == nil || s.kind == startNew && !top.IsZero() {
 		return floor, nil
 	}
-	return s.arch.Watermark(ctx)
+	archived, err := s.arch.Watermark(ctx)
+	return joinFloor(floor, top, archived), err
 }
 
 type startKind uint8
@@ -112,6 +116,7 @@ func (l *Log) groupFacts(ctx context.Context, s *session, group string, at Start
 	replies, err := s.pipeline(
 		command{"XINFO", "GROUPS", l.stream.Key()},
 		command{"XREVRANGE", l.stream.Floor(), "+", "-", "COUNT", 1},
+		command{"XINFO", "STREAM", l.stream.Key()},
 	)
 	if err != nil {
 		return false, plan, err
@@ -123,25 +128,31 @@ func (l *Log) groupFacts(ctx context.Context, s *session, group string, at Start
 	if err != nil {
 		return false, plan, err
 	}
-	refused := s.refusal(replies[0])
-	if refused != nil && !isNoKey(refused) {
-		return false, plan, refused
-	}
-	if refused == nil {
-		groups, err := groupsOf(replies[0])
-		if err != nil {
+	var top evtid.ID
+	streamExists := true
+	switch err := s.firstRefusal(replies); {
+	case isNoKey(err):
+		streamExists = false
+	case err != nil:
+		return false, plan, err
+	default:
+		if exists, err = holdsGroup(replies[0], group); exists || err != nil {
+			return exists, plan, err
+		}
+		if top, err = topOf(replies[2]); err != nil {
 			return false, plan, err
 		}
-		for _, g := range groups {
-			if g.Name == group {
-				return true, plan, nil
-			}
-		}
 	}
-	if floor, err = at.floorOr(ctx, floor); err != nil {
+	if floor, err = at.joined(ctx, floor, top); err != nil {
 		return false, plan, err
 	}
-	return false, planGroup(at, floor, refused == nil), nil
+	return false, planGroup(at, floor, streamExists), nil
+}
+
+// holdsGroup looks for a group in an answer of XINFO GROUPS.
+func holdsGroup(reply any, group string) (bool, error) {
+	groups, err := groupsOf(reply)
+	return slices.ContainsFunc(groups, func(g GroupInfo) bool { return g.Name == group }), err
 }
 
 func (l *Log) createPlanned(s *session, group string, plan groupPlan) (created, done bool, err error) {

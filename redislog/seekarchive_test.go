@@ -113,3 +113,30 @@ func TestWrongFloorIsNamed(t *testing.T) {
 		}
 	}
 }
+
+// Redis came back with an old snapshot: a group that is made then is given what the
+// archive has above the end of the stream.
+func TestNewGroupOfAStreamThatWasSetBack(t *testing.T) {
+	_, l := realLog(t)
+	fill(t, l, 1, 6)
+	if err := l.Seal(t.Context(), at(4)); err != nil {
+		t.Fatal(err)
+	}
+	created, err := l.CreateGroup(t.Context(), "head", Head().Behind(reaches{to: at(9)}))
+	if err != nil || !created {
+		t.Fatal(created, err)
+	}
+	if ranges, err := l.SkippedRanges(t.Context(), "head"); err != nil || !slices.Equal(ranges, []SkippedRange{{To: at(9)}}) {
+		t.Errorf("recorded %v, %v; want all that is archived", ranges, err)
+	}
+	down := errors.New("no node answers")
+	if _, err := l.CreateGroup(t.Context(), "h", Head().Behind(reaches{err: down})); !errors.Is(err, down) {
+		t.Errorf("from the head, with an archive that does not answer: %v", err)
+	}
+	if _, err := l.CreateGroup(t.Context(), "n", New().Behind(reaches{err: down})); err != nil {
+		t.Errorf("what is new needs no archive: %v", err)
+	}
+	if created, err := l.CreateGroup(t.Context(), "head", Head().Behind(reaches{err: down})); created || err != nil {
+		t.Errorf("a group that is there needs no archive: %v, %v", created, err)
+	}
+}
