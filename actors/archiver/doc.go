@@ -8,8 +8,10 @@
 //     how eagerly (Dial), and what Keep wants trimmed is always folded.
 //  3. The records of (W, target] are read in pages and folded in commits of at
 //     most 1,000 records and 512 KiB, each a compare-and-set on W; the next page
-//     is read while the former is folded. A refused or uncertain fold is settled
-//     by reading W again.
+//     is read while the former is folded. An archive.Pipelined is given up to 8
+//     commits at a time, each on the end of the one before; W moves on as they
+//     are confirmed, without a gap. When one is refused or uncertain, W is read
+//     again once none is on its way any more, and settles what became of all.
 //  4. W is sealed: first the floor, by which readers of the live stream see that
 //     a page may have a hole, then the string for foreign readers.
 //  5. The stream is trimmed through min(W, what Keep lets go), by id, and read

@@ -15,7 +15,7 @@ import (
 // maxFlights bounds how many folds of a stream are on their way, whatever the
 // archive takes, and so what a fold keeps in memory: each has at most maxBytes,
 // unless a single record is larger.
-const maxFlights = 4
+const maxFlights = 8
 
 // flight is one chunk on its way into the archive. Until ended is closed it
 // belongs to its goroutine.

@@ -149,12 +149,12 @@ func (w *world) checkFolded() {
 }
 
 func TestFoldsInFlight(t *testing.T) {
-	for _, c := range []struct{ takes, want int }{{1, 1}, {2, 2}, {4, 4}, {100, maxFlights}} {
+	for _, c := range []struct{ takes, want int }{{1, 1}, {2, 2}, {maxFlights, maxFlights}, {100, maxFlights}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newPipedWorld(t)
 			w.body = tenAFold
 			w.piped = archivetest.NewPipelined(w.arch, c.takes)
-			w.append(100)
+			w.append(200)
 			w.arch.SetHook(func(ctx context.Context, step archivetest.Step) error {
 				if !isQuiet(ctx) && step == archivetest.BeforeFold {
 					time.Sleep(10 * time.Millisecond)

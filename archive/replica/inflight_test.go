@@ -226,7 +226,7 @@ func (w *windowWriter) checkOn(t *testing.T, addr string) {
 }
 
 // TestLeaderKilledWithFoldsInFlight kills the leader of three processes again and
-// again while four folds of each stream are on their way to it.
+// again while several folds of each stream are on their way to it.
 func TestLeaderKilledWithFoldsInFlight(t *testing.T) {
 	t.Parallel()
 	seed := soakSeed(t)

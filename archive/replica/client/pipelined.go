@@ -10,10 +10,10 @@ import (
 
 var _ archive.Pipelined = (*Client)(nil)
 
-// foldsInFlight is how many folds of one stream are worth having on their way:
-// with four, the log and the volumes of all nodes are written without a pause, and
-// more only wait longer.
-const foldsInFlight = 4
+// foldsInFlight is how many folds of one stream are worth having on their way: with
+// eight, those that wait for a disk or the network together go in one write, on
+// each node; with sixteen they only wait longer.
+const foldsInFlight = 8
 
 // FoldsInFlight implements archive.Pipelined.
 func (c *Client) FoldsInFlight() int { return foldsInFlight }
