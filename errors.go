@@ -21,7 +21,8 @@ var (
 	// done. Start a new runtime to go on.
 	ErrStopped = errors.New("stopped")
 	// ErrOverloaded: the bounded queue in front of the writer had no room before
-	// the caller's deadline. Nothing was written; slow down and try again.
+	// the caller's deadline, or so many callers wait for room already that this one
+	// was refused at once. Nothing was written; slow down and try again.
 	ErrOverloaded = errors.New("overloaded")
 )
 

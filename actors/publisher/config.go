@@ -19,10 +19,15 @@ const (
 
 // RecordOverhead is what each record is charged beside its names and values, in
 // bytes: the bookkeeping of the queue. FieldOverhead is charged for each field.
+// CallerOverhead is what a caller takes that waits for room.
 const (
 	RecordOverhead = 512
 	FieldOverhead  = 32
+	CallerOverhead = 512
 )
+
+// callersShare of MaxQueuedBytes is for callers that wait, the rest for records.
+const callersShare = 16
 
 // Config configures a Publisher. Only Stream is required.
 type Config struct {
@@ -37,10 +42,18 @@ type Config struct {
 	// MaxRecordBytes is the largest record, names and values together. Zero means
 	// evtlog.DefaultMaxRecordBytes, 1 MiB.
 	MaxRecordBytes int
-	// MaxQueuedBytes bounds the records that wait or are on their way, each
+	// MaxQueuedBytes bounds what appends keep on the heap while the server does
+	// not keep up, beside one encoded flush (1 MiB, or the largest record).
+	//
+	// Fifteen sixteenths are for records that wait or are on their way, each
 	// charged with its names and values, RecordOverhead and FieldOverhead. An
-	// AppendBatch is admitted as a whole, so it is also bounded by this. Zero
-	// means 64 MiB, which is at most 131,072 records.
+	// AppendBatch is admitted as a whole, so it is also bounded by this. A call
+	// that finds no room waits until its context ends; one sixteenth is for those,
+	// CallerOverhead each, and when that is used up a further call is refused at
+	// once with an *OverloadedError.
+	//
+	// Zero means 64 MiB: at most 122,880 records, and 8,192 callers that wait. The
+	// stacks of the callers' goroutines are their own.
 	MaxQueuedBytes int
 	// MaxBatch is the largest number of records in one flush. Zero means 256.
 	MaxBatch int
@@ -99,10 +112,16 @@ func (c Config) validate() error {
 	if c.Stream == (keyspace.Stream{}) {
 		return fmt.Errorf("publisher: Config.Stream is empty: make it with keyspace.NewStream")
 	}
-	if c.MaxQueuedBytes < c.MaxRecordBytes+RecordOverhead {
-		return fmt.Errorf("publisher: Config.MaxQueuedBytes (%d) is below MaxRecordBytes (%d) plus %d: a record of the largest size would never be admitted", c.MaxQueuedBytes, c.MaxRecordBytes, RecordOverhead)
+	if room := c.limits().bytes; room < c.MaxRecordBytes+RecordOverhead {
+		return fmt.Errorf("publisher: Config.MaxQueuedBytes (%d) leaves %d for records, below MaxRecordBytes (%d) plus %d: a record of the largest size would never be admitted", c.MaxQueuedBytes, room, c.MaxRecordBytes, RecordOverhead)
 	}
 	return nil
+}
+
+// limits divides MaxQueuedBytes.
+func (c Config) limits() limits {
+	callers := c.MaxQueuedBytes / callersShare
+	return limits{bytes: c.MaxQueuedBytes - callers, callers: callers / CallerOverhead}
 }
 
 func (c Config) name() evtlog.StreamName {

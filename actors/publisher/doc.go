@@ -21,10 +21,11 @@
 // # Memory
 //
 // Records that wait or are on their way are charged their names and values, plus
-// RecordOverhead each and FieldOverhead for each field, and all of them together
-// stay within Config.MaxQueuedBytes. Beside that the publisher holds one encoded
-// flush (1 MiB, or the largest record when that is more) and, for each call that
-// waits for room, less than 512 bytes until its context ends.
+// RecordOverhead each and FieldOverhead for each field; calls that wait for room
+// are charged CallerOverhead each. All of this together stays within
+// Config.MaxQueuedBytes, however many call: those that find no place to wait are
+// refused. Beside that the publisher holds one encoded flush (1 MiB, or the
+// largest record when that is more).
 //
 // # Outcomes
 //

@@ -37,6 +37,24 @@ func (e *BatchError) Error() string {
 // Unwrap returns the first error.
 func (e *BatchError) Unwrap() error { return e.Err }
 
+// OverloadedError refuses a call at once: the queue is full, and as many callers
+// wait for room as may. Nothing was written. Slow down and try again, append
+// several records with one AppendBatch, or raise Config.MaxQueuedBytes, which
+// bounds the callers as well.
+type OverloadedError struct {
+	Stream evtlog.StreamName
+	// Waiting is how many callers wait for room.
+	Waiting int
+}
+
+// Error implements error.
+func (e *OverloadedError) Error() string {
+	return fmt.Sprintf("publisher: append to %s: %v: nothing was written: the queue is full and %d callers wait for room, no more may; slow down and try again, or raise MaxQueuedBytes", e.Stream, evtlog.ErrOverloaded, e.Waiting)
+}
+
+// Unwrap returns evtlog.ErrOverloaded.
+func (e *OverloadedError) Unwrap() error { return evtlog.ErrOverloaded }
+
 // overloaded is a request that was withdrawn before anything was written.
 func overloaded(ctx context.Context, stream evtlog.StreamName) error {
 	return fmt.Errorf("publisher: append to %s: %w: nothing was written before the caller's context ended: %w", stream, evtlog.ErrOverloaded, context.Cause(ctx))

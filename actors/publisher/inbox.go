@@ -1,7 +1,6 @@
 package publisher
 
 import (
-	"container/list"
 	"context"
 	"sync"
 
@@ -11,10 +10,10 @@ import (
 // inbox is the bounded queue in front of the pump: first in, first out, charged
 // in bytes from the moment a request is admitted until its records are settled.
 // Requests that find no room wait for it in order, each in its caller's
-// goroutine.
+// goroutine; when too many wait, further ones are refused.
 type inbox struct {
 	stream evtlog.StreamName
-	limit  int
+	limits limits
 	// wake tells the parked pump that there is something to take.
 	wake chan struct{}
 
@@ -22,7 +21,7 @@ type inbox struct {
 	head, tail *request
 	queued     int // records not taken
 	used       int // bytes charged
-	waiters    list.List
+	waiting    line
 	parked     bool
 	// vacant is true while a parked pump lets callers have the seat.
 	vacant bool
@@ -33,15 +32,11 @@ type inbox struct {
 	seat sync.Mutex
 }
 
-// waiter is a caller for whose request there was no room.
-type waiter struct {
-	cost    int
-	granted bool
-	wake    chan struct{}
-}
+// limits are the bounds of an inbox: bytes of records, and callers that wait.
+type limits struct{ bytes, callers int }
 
-func newInbox(stream evtlog.StreamName, limit int) *inbox {
-	return &inbox{stream: stream, limit: limit, wake: make(chan struct{}, 1)}
+func newInbox(stream evtlog.StreamName, l limits) *inbox {
+	return &inbox{stream: stream, limits: l, wake: make(chan struct{}, 1)}
 }
 
 // entry is what became of a request at the door.
@@ -78,7 +73,8 @@ func (q *inbox) try(ctx context.Context, r *request, maySit bool) (entry, error)
 	return queued, nil
 }
 
-// admit charges cost, waiting for room until ctx ends.
+// admit charges cost, waiting for room until ctx ends. It does not wait when as
+// many do as may.
 func (q *inbox) admit(ctx context.Context, cost int) error {
 	if ctx.Err() != nil {
 		return overloaded(ctx, q.stream)
@@ -93,7 +89,7 @@ func (q *inbox) admit(ctx context.Context, cost int) error {
 }
 
 // full reports whether a request has to wait. q.mu is held.
-func (q *inbox) full(cost int) bool { return q.waiters.Len() > 0 || q.used+cost > q.limit }
+func (q *inbox) full(cost int) bool { return q.waiting.n > 0 || q.used+cost > q.limits.bytes }
 
 // push queues a request that has been admitted. After an error its room has been
 // given back.
@@ -111,8 +107,11 @@ func (q *inbox) push(r *request) error {
 // await returns nil when cost has been charged, or the inbox was closed. q.mu is
 // held before and after.
 func (q *inbox) await(ctx context.Context, cost int) error {
+	if q.waiting.n >= q.limits.callers {
+		return &OverloadedError{Stream: q.stream, Waiting: q.waiting.n}
+	}
 	w := &waiter{cost: cost, wake: make(chan struct{})}
-	place := q.waiters.PushBack(w)
+	q.waiting.join(w)
 	q.mu.Unlock()
 	var err error
 	select {
@@ -128,7 +127,7 @@ func (q *inbox) await(ctx context.Context, cost int) error {
 		q.refund(cost)
 		return err
 	}
-	q.waiters.Remove(place)
+	q.waiting.leave(w)
 	q.grant()
 	return err
 }
@@ -142,12 +141,12 @@ func (q *inbox) refund(cost int) {
 // grant admits those who wait, in order, as far as there is room. A closed inbox
 // lets all of them go on to learn that. q.mu is held.
 func (q *inbox) grant() {
-	for q.waiters.Len() > 0 {
-		w := q.waiters.Front().Value.(*waiter)
-		if q.closed == nil && q.used+w.cost > q.limit {
+	for q.waiting.n > 0 {
+		w := q.waiting.first
+		if q.closed == nil && q.used+w.cost > q.limits.bytes {
 			return
 		}
-		q.waiters.Remove(q.waiters.Front())
+		q.waiting.leave(w)
 		q.used += w.cost
 		w.granted = true
 		close(w.wake)
@@ -297,4 +296,10 @@ func (q *inbox) depth() (records, bytes int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.queued, q.used
+}
+
+func (q *inbox) callers() int {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.waiting.n
 }

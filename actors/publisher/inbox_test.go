@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -48,13 +49,13 @@ func waiters(q *inbox) func(n int) func() bool {
 		return func() bool {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			return q.waiters.Len() == n
+			return q.waiting.n == n
 		}
 	}
 }
 
 func TestInboxAdmitsInOrder(t *testing.T) {
-	q := newInbox(name, 100)
+	q := newInbox(name, limits{100, 10})
 	if err := put(t.Context(), q, asking(60, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestInboxAdmitsInOrder(t *testing.T) {
 }
 
 func TestInboxGivesBackTheRoomOfThoseWhoLeave(t *testing.T) {
-	q := newInbox(name, 100)
+	q := newInbox(name, limits{100, 10})
 	first := asking(100, 1)
 	if err := put(t.Context(), q, first); err != nil {
 		t.Fatal(err)
@@ -111,8 +112,58 @@ func TestInboxGivesBackTheRoomOfThoseWhoLeave(t *testing.T) {
 	}
 }
 
+func TestInboxLetsOnlySoManyWait(t *testing.T) {
+	q := newInbox(name, limits{bytes: 100, callers: 3})
+	if err := put(t.Context(), q, asking(100, 1)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	told := make(chan error)
+	for i := range 3 {
+		go func() { told <- put(ctx, q, asking(100, 1)) }()
+		waitFor(t, "it waits", waiters(q)(i+1))
+	}
+	var refused *OverloadedError
+	err := put(t.Context(), q, asking(1, 1))
+	if !errors.As(err, &refused) || refused.Waiting != 3 || !errors.Is(err, evtlog.ErrOverloaded) || !strings.Contains(err.Error(), "3 callers") {
+		t.Errorf("the fourth was told %v", err)
+	}
+	cancel()
+	for range 3 {
+		if err := <-told; !errors.Is(err, context.Canceled) || errors.As(err, &refused) {
+			t.Errorf("one who waited was told %v", err)
+		}
+	}
+	if n := q.callers(); n != 0 {
+		t.Errorf("%d wait", n)
+	}
+}
+
+// Whoever leaves, the others keep their order.
+func TestLine(t *testing.T) {
+	for leaves := range 5 {
+		var l line
+		all := make([]*waiter, 5)
+		for i := range all {
+			all[i] = &waiter{cost: i}
+			l.join(all[i])
+		}
+		l.leave(all[leaves])
+		l.join(all[leaves])
+		var order []int
+		for l.n > 0 {
+			order = append(order, l.first.cost)
+			l.leave(l.first)
+		}
+		want := append(slices.Delete([]int{0, 1, 2, 3, 4}, leaves, leaves+1), leaves)
+		if !slices.Equal(order, want) || l.first != nil || l.last != nil {
+			t.Errorf("%d left and came back: order %v, want %v", leaves, order, want)
+		}
+	}
+}
+
 func TestInboxTakesABatchInParts(t *testing.T) {
-	q := newInbox(name, 10_000)
+	q := newInbox(name, limits{10_000, 10})
 	batch, single := asking(10, 5), asking(10, 1)
 	for _, r := range []*request{batch, single} {
 		if err := put(t.Context(), q, r); err != nil {
@@ -141,7 +192,7 @@ func TestInboxTakesABatchInParts(t *testing.T) {
 }
 
 func TestInboxClosesAndOpens(t *testing.T) {
-	q := newInbox(name, 100)
+	q := newInbox(name, limits{100, 10})
 	if err := put(t.Context(), q, asking(100, 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +223,7 @@ func TestInboxClosesAndOpens(t *testing.T) {
 }
 
 func TestInboxWakesThePump(t *testing.T) {
-	q := newInbox(name, 100)
+	q := newInbox(name, limits{100, 10})
 	for range 3 {
 		if !q.park(false) {
 			t.Fatal("an empty inbox does not let the pump wait")

@@ -69,7 +69,7 @@ func newPublisher(cfg Config, s stream, arch archive.Archive) (*Publisher, error
 	if p.minter, err = cfg.minter(&p.clock); err != nil {
 		return nil, err
 	}
-	p.inbox = newInbox(p.name, cfg.MaxQueuedBytes)
+	p.inbox = newInbox(p.name, cfg.limits())
 	p.pump.p = p
 	return p, nil
 }
@@ -98,7 +98,8 @@ func (p *Publisher) Spec() supervise.Spec {
 //
 //   - *evtlog.FieldError, *evtlog.TooLargeError: refused, correct the record.
 //   - evtlog.ErrOverloaded, joined with ctx's cause: the queue did not reach the
-//     record before ctx ended. Nothing was written; slow down, try again.
+//     record before ctx ended; or at once as *OverloadedError: too many callers
+//     wait. Nothing was written; slow down, try again.
 //   - evtlog.ErrStopped: nothing was written.
 //   - *evtid.SkewError: the newest id is too far ahead of the clock. Nothing was
 //     written; correct the clock.
@@ -163,8 +164,8 @@ func (p *Publisher) one(ctx context.Context, d news, fields []evtlog.Field) (evt
 // in the order given; the error is a *BatchError when any is not committed.
 //
 // A record that Append would refuse refuses the whole batch before anything is
-// sent, and so does a batch that is charged more than Config.MaxQueuedBytes
-// (*evtlog.TooLargeError); there are no receipts then.
+// sent, and so does a batch that is charged more than records may take of
+// Config.MaxQueuedBytes (*evtlog.TooLargeError); there are no receipts then.
 func (p *Publisher) AppendBatch(ctx context.Context, records [][]evtlog.Field) ([]Receipt, error) {
 	if len(records) == 0 {
 		return nil, nil
@@ -176,8 +177,8 @@ func (p *Publisher) AppendBatch(ctx context.Context, records [][]evtlog.Field) (
 		}
 		cost += charge(fields)
 	}
-	if cost > p.cfg.MaxQueuedBytes {
-		return nil, &evtlog.TooLargeError{Size: cost, Limit: p.cfg.MaxQueuedBytes, Batch: true}
+	if most := p.cfg.limits().bytes; cost > most {
+		return nil, &evtlog.TooLargeError{Size: cost, Limit: most, Batch: true}
 	}
 	if err := p.inbox.admit(ctx, cost); err != nil {
 		return nil, err

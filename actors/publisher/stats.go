@@ -18,6 +18,8 @@ type Stats struct {
 	// Queued is the number of records that wait to be sent, QueuedBytes what all
 	// records that wait or are on their way are charged.
 	Queued, QueuedBytes int
+	// Waiting is the number of calls that wait for room in the queue.
+	Waiting int
 	// Unsettled is the number of records whose answers were lost and that are
 	// being settled.
 	Unsettled int
@@ -47,5 +49,6 @@ func (c *counters) read() Stats {
 func (p *Publisher) Stats() Stats {
 	s := p.stats.read()
 	s.Queued, s.QueuedBytes = p.inbox.depth()
+	s.Waiting = p.inbox.callers()
 	return s
 }
