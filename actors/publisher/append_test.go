@@ -93,6 +93,16 @@ func TestBadRecordsAreRefusedBeforeTheWire(t *testing.T) {
 	b := running(t, redistest.Start(t), publisher.Config{MaxRecordBytes: 100, MaxQueuedBytes: 2000})
 	ctx := within(t)
 	big := evtlog.F("k", string(make([]byte, 100)))
+	announce := func(extra string) func() error {
+		return func() error {
+			_, err := b.Announce(ctx, "scored", "JOB0KHTOWnGLuC", evtlog.F("pct", "83"), evtlog.F(extra, "x"))
+			var field *evtlog.FieldError
+			if errors.As(err, &field) && (field.Index != 1 || field.Name != extra) {
+				t.Errorf("%s: the error names %d %s", extra, field.Index, field.Name)
+			}
+			return err
+		}
+	}
 	for name, try := range map[string]func() error{
 		"reserved name":       func() error { _, err := b.Append(ctx, evtlog.F("id", "x")); return err },
 		"too large":           func() error { _, err := b.Append(ctx, big); return err },
@@ -103,6 +113,11 @@ func TestBadRecordsAreRefusedBeforeTheWire(t *testing.T) {
 			return err
 		},
 		"malformed job":        func() error { _, err := b.Announce(ctx, "scored", "job-1"); return err },
+		"no event":             func() error { _, err := b.Announce(ctx, "", "JOB0KHTOWnGLuC"); return err },
+		"member evt":           announce("evt"),
+		"member prev":          announce("prev"),
+		"member event":         announce("event"),
+		"member job":           announce("job"),
 		"job out of the shape": func() error { _, err := b.Announce(ctx, "scored", "JOB0KHTOWnGL}C"); return err },
 	} {
 		err := try()

@@ -10,6 +10,7 @@ import (
 	"github.com/evtlog/evtlog/actors/supervise"
 	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/feed"
 	"github.com/evtlog/evtlog/keyspace"
 	"github.com/evtlog/evtlog/redislog"
 )
@@ -124,7 +125,10 @@ func (p *Publisher) Append(ctx context.Context, fields ...evtlog.Field) (evtid.I
 // ids reads the stream.
 //
 // job must be a branded id, of any namespace; else it is an *evtid.ParseError or
-// a *keyspace.NameError and nothing is written. Other errors are those of Append.
+// a *keyspace.NameError. event must not be empty, and no field may have the name
+// of a member that the announcement has by itself (event, job, evt, prev); else it
+// is an *evtlog.FieldError. Nothing is written then. Other errors are those of
+// Append.
 func (p *Publisher) Announce(ctx context.Context, event, job string, fields ...evtlog.Field) (evtid.ID, error) {
 	if err := evtid.ValidBranded(job); err != nil {
 		return evtid.ID{}, fmt.Errorf("publisher: announce %s in %s: job: %w", event, p.name, err)
@@ -135,11 +139,29 @@ func (p *Publisher) Announce(ctx context.Context, event, job string, fields ...e
 	if err := evtlog.CheckFields(fields, p.cfg.MaxRecordBytes); err != nil {
 		return evtid.ID{}, err
 	}
-	head := [...]evtlog.Field{evtlog.F("event", event), evtlog.F("job", job)}
+	if err := checkMembers(event, fields); err != nil {
+		return evtid.ID{}, err
+	}
+	head := [...]evtlog.Field{evtlog.F(eventField, event), evtlog.F(jobField, job)}
 	if size := evtlog.Size(head[:]) + evtlog.Size(fields); size > p.cfg.MaxRecordBytes {
 		return evtid.ID{}, &evtlog.TooLargeError{Size: size, Limit: p.cfg.MaxRecordBytes}
 	}
 	return p.one(ctx, news{event: event, job: job, announce: true}, fields)
+}
+
+// checkMembers refuses what would make an announcement ambiguous: a JSON object
+// with two members of one name is read differently by different readers.
+func checkMembers(event string, extras []evtlog.Field) error {
+	if event == "" {
+		return &evtlog.FieldError{Name: eventField, Reason: "an announcement needs the name of its event"}
+	}
+	for i, f := range extras {
+		switch f.Name {
+		case eventField, jobField, feed.IDName, feed.PrevName:
+			return &evtlog.FieldError{Index: i, Name: f.Name, Reason: "the announcement has a member of this name by itself; choose another"}
+		}
+	}
+	return nil
 }
 
 // one queues a single record and waits for its outcome.

@@ -65,6 +65,12 @@ const (
 	keepFields = 4096
 )
 
+// The first two fields of the record of an announcement.
+const (
+	eventField = "event"
+	jobField   = "job"
+)
+
 // news is what an announcement says beside the fields. The zero news announces
 // nothing.
 type news struct {
@@ -77,7 +83,7 @@ type news struct {
 func (p *Publisher) single(d news, fields []evtlog.Field) *request {
 	r := newRequest(&p.singles, 1)
 	if d.announce {
-		r.fields = append(r.fields, evtlog.F("event", d.event), evtlog.F("job", d.job))
+		r.fields = append(r.fields, evtlog.F(eventField, d.event), evtlog.F(jobField, d.job))
 	}
 	r.fields = append(r.fields, fields...)
 	it := &r.items[0]
