@@ -113,6 +113,12 @@ func (r *runner) groupGone() {
 	r.acks.clear()
 	r.cursor = firstCursor
 	r.rewind(lowest)
+	if r.ports.arch != nil {
+		// The record of what is late has vanished with the group, or with everything
+		// else. The archive has it still.
+		r.rewind(r.late)
+	}
+	r.late = evtid.ID{}
 	if !lowest.IsZero() {
 		r.orphaned = redislog.SkippedRange{After: lowest.Prev(), To: highest}
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/evtlog/evtlog"
+	"github.com/evtlog/evtlog/archive/archivetest"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/redislog"
 )
@@ -216,4 +217,19 @@ func TestLongRangeLeavesTimeForRetries(t *testing.T) {
 	if order[0] != ids[40] || second == 0 || second > 30 {
 		t.Errorf("the failed entry came first and then at place %d of %d, want in the middle of the range", second, len(order))
 	}
+}
+
+// Everything in Redis vanishes while a range waits for its archive. What the
+// group was late with comes all the same, although it had gone on since.
+func TestLateRecordsOutliveTheirRange(t *testing.T) {
+	w, ids, a := late(t, 6, 3)
+	a.fail(archivetest.BeforeRead, errors.New("the archive is away"))
+	var j journal
+	m := w.start("a", j.handle, withArchive(a))
+	until(t, "what is live is handled", func() bool { return m.Stats().Acked == 3 && len(w.ranges()) == 1 })
+	w.server.Do("FLUSHALL")
+	until(t, "the group is there again", func() bool { return len(eventsOf[evtlog.GroupRecreated](m.events)) > 0 })
+	a.fail(archivetest.BeforeRead, nil)
+	until(t, "the late ones are handled", func() bool { return j.len() == 6 })
+	equalIDs(t, "handled late", j.ids()[3:], ids[:3])
 }

@@ -60,6 +60,7 @@ type runner struct {
 	orphaned   redislog.SkippedRange // in hand when the group vanished
 	unrecorded []evtid.ID            // dropped by the server, and not yet a skipped range
 	rangeWait  map[redislog.SkippedRange]time.Time
+	late       evtid.ID // the lowest id that a range holds, when last looked at
 	shelf      shelf
 	watermark  evtid.ID         // of the archive, when last looked at
 	before     map[evtid.ID]int // attempts of an entry while it was still pending

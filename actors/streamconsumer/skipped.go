@@ -67,6 +67,7 @@ func (r *runner) openRanges() ([]redislog.SkippedRange, error) {
 	if len(all)+len(r.unrecorded) == 0 {
 		clear(r.before) // peers did what is not done here
 	}
+	r.late = firstOwed(all)
 	now := time.Now()
 	open := slices.DeleteFunc(all, func(rg redislog.SkippedRange) bool { return now.Before(r.rangeWait[rg]) })
 	slices.SortFunc(open, func(a, b redislog.SkippedRange) int {
@@ -77,6 +78,16 @@ func (r *runner) openRanges() ([]redislog.SkippedRange, error) {
 		r.releaseLease()
 	}
 	return open, nil
+}
+
+// firstOwed returns the lowest id that ranges hold, zero when there are none.
+func firstOwed(ranges []redislog.SkippedRange) (first evtid.ID) {
+	for _, rg := range ranges {
+		if id := rg.After.Next(); first.IsZero() || id.Less(first) {
+			first = id
+		}
+	}
+	return first
 }
 
 // listRanges returns what is recorded. An element that is no range needs a
