@@ -50,11 +50,8 @@ func (w *wire) reset() {
 	}
 }
 
-// in is what the node was sent; outHTTP what others fetched from it.
-func (w *wire) in() int64      { return w.raft.in.Load() + w.http.in.Load() }
-func (w *wire) outHTTP() int64 { return w.http.out.Load() }
-
-// counter passes connections on to an address.
+// counter passes connections on to an address. in is what was sent to it, out what
+// was fetched from it.
 type counter struct {
 	listener net.Listener
 	target   string

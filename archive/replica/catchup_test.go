@@ -44,7 +44,7 @@ func TestDeltaCatchUp(t *testing.T) {
 			before := c.lastIndex()
 			w.mustFold(t, 220, 20)
 			for _, n := range c.nodes {
-				snapshotBeyond(t, n, before+1)
+				snapshotNear(t, c, n, before+1)
 			}
 			n := c.start(gone)
 			c.waitEqual(scores, 270)

@@ -63,7 +63,7 @@ type fsm struct {
 	ctx context.Context
 
 	broken atomic.Pointer[error]
-	// last is the index of the last entry consumed.
+	// last is the index of the last entry consumed, or that a snapshot brought.
 	last atomic.Uint64
 }
 
@@ -257,11 +257,16 @@ func (f *fsm) Restore(r io.ReadCloser) error {
 	if err != nil {
 		return err
 	}
-	if len(gaps) == 0 {
-		return nil
-	}
-	if f.restore == nil {
+	if len(gaps) > 0 && f.restore == nil {
 		return fmt.Errorf("replica: the snapshot names commits that this node does not hold, and there is nobody to pull them from")
 	}
-	return f.restore(f.ctx, m)
+	if len(gaps) > 0 {
+		if err := f.restore(f.ctx, m); err != nil {
+			return err
+		}
+	}
+	for _, v := range m.Volumes {
+		f.last.Store(max(f.last.Load(), v.RaftIndex))
+	}
+	return nil
 }

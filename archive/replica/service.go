@@ -149,6 +149,9 @@ func (s service) Heads(_ context.Context, req *connect.Request[pb.HeadsRequest])
 		heads, err := s.n.chainsAt(req.Msg.GetAt())
 		return reply(&pb.HeadsResponse{Heads: heads}, err)
 	}
+	if req.Msg.GetSnapshot() {
+		return reply(s.n.snapshotHeads())
+	}
 	heads, applied, err := s.n.heads()
 	return reply(&pb.HeadsResponse{Heads: heads, Applied: applied}, err)
 }

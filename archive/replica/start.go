@@ -10,7 +10,6 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/evtlog/evtlog/archive/replica/api"
-	"github.com/evtlog/evtlog/archive/replica/manifest"
 	pb "github.com/evtlog/evtlog/archive/replica/replicapb"
 	"github.com/evtlog/evtlog/archive/replica/snapstore"
 	"github.com/evtlog/evtlog/archive/replica/streamlayer"
@@ -235,35 +234,6 @@ func (e *engine) uncovered() (pending *snapstore.Stored, must bool, err error) {
 		return nil, true, fmt.Errorf("replica: %s begins at entry %d but there is no snapshot to start from: %w", raftFile, first, errDamaged)
 	}
 	return pending, must, nil
-}
-
-// pullAhead brings the volumes up to the leader's before raft starts, so that
-// the node does not have to do it with raft waiting. It is only worth the while:
-// a failure is no reason not to start.
-func (e *engine) pullAhead(ctx context.Context) {
-	if e.n.cfg.faults.lateStart {
-		return
-	}
-	for range 3 {
-		var leader *pb.StatusResponse
-		for _, st := range e.n.askPeers(ctx, e.n.peerAddresses()) {
-			if st.GetState() == stateLeader && st.GetIncarnation() == e.n.identity().Incarnation {
-				leader = st
-			}
-		}
-		if leader == nil {
-			return
-		}
-		before := e.n.pulledCommits.Load()
-		m := manifest.Manifest{Identity: e.n.identity(), Source: leader.GetAddress(), Volumes: volumesFromWire(leader.GetHeads())}
-		if err := e.cover(ctx, m); err != nil {
-			e.n.cfg.Logger.Warn("could not pull ahead of the start", "error", err)
-			return
-		}
-		if e.n.pulledCommits.Load()-before < caughtUp {
-			return
-		}
-	}
 }
 
 func (e *engine) streamLayer() (*streamlayer.Layer, error) {

@@ -746,7 +746,10 @@ func (x *CommitsResponse) GetCommits() [][]byte {
 type HeadsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// When set, the chain of these positions is returned in place of the heads.
-	At            []*Position `protobuf:"bytes,1,rep,name=at,proto3" json:"at,omitempty"`
+	At []*Position `protobuf:"bytes,1,rep,name=at,proto3" json:"at,omitempty"`
+	// True asks for the heads that the node's newest snapshot names, none when it
+	// has no snapshot, in place of those it has now.
+	Snapshot      bool `protobuf:"varint,2,opt,name=snapshot,proto3" json:"snapshot,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -786,6 +789,13 @@ func (x *HeadsRequest) GetAt() []*Position {
 		return x.At
 	}
 	return nil
+}
+
+func (x *HeadsRequest) GetSnapshot() bool {
+	if x != nil {
+		return x.Snapshot
+	}
+	return false
 }
 
 // Position names one commit of one volume.
@@ -842,9 +852,11 @@ func (x *Position) GetLsn() uint64 {
 }
 
 type HeadsResponse struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Heads         []*Head                `protobuf:"bytes,1,rep,name=heads,proto3" json:"heads,omitempty"`
-	Applied       uint64                 `protobuf:"varint,2,opt,name=applied,proto3" json:"applied,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Heads   []*Head                `protobuf:"bytes,1,rep,name=heads,proto3" json:"heads,omitempty"`
+	Applied uint64                 `protobuf:"varint,2,opt,name=applied,proto3" json:"applied,omitempty"`
+	// The first entry that the node's log still has; only with snapshot.
+	LogFirst      uint64 `protobuf:"varint,3,opt,name=log_first,json=logFirst,proto3" json:"log_first,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -889,6 +901,13 @@ func (x *HeadsResponse) GetHeads() []*Head {
 func (x *HeadsResponse) GetApplied() uint64 {
 	if x != nil {
 		return x.Applied
+	}
+	return 0
+}
+
+func (x *HeadsResponse) GetLogFirst() uint64 {
+	if x != nil {
+		return x.LogFirst
 	}
 	return 0
 }
@@ -2052,15 +2071,17 @@ const file_archive_proto_rawDesc = "" +
 	"\tafter_lsn\x18\x02 \x01(\x04R\bafterLsn\x12\x15\n" +
 	"\x06to_lsn\x18\x03 \x01(\x04R\x05toLsn\"+\n" +
 	"\x0fCommitsResponse\x12\x18\n" +
-	"\acommits\x18\x01 \x03(\fR\acommits\";\n" +
+	"\acommits\x18\x01 \x03(\fR\acommits\"W\n" +
 	"\fHeadsRequest\x12+\n" +
-	"\x02at\x18\x01 \x03(\v2\x1b.evtlog.archive.v1.PositionR\x02at\"O\n" +
+	"\x02at\x18\x01 \x03(\v2\x1b.evtlog.archive.v1.PositionR\x02at\x12\x1a\n" +
+	"\bsnapshot\x18\x02 \x01(\bR\bsnapshot\"O\n" +
 	"\bPosition\x121\n" +
 	"\x06stream\x18\x01 \x01(\v2\x19.evtlog.archive.v1.StreamR\x06stream\x12\x10\n" +
-	"\x03lsn\x18\x02 \x01(\x04R\x03lsn\"X\n" +
+	"\x03lsn\x18\x02 \x01(\x04R\x03lsn\"u\n" +
 	"\rHeadsResponse\x12-\n" +
 	"\x05heads\x18\x01 \x03(\v2\x17.evtlog.archive.v1.HeadR\x05heads\x12\x18\n" +
-	"\aapplied\x18\x02 \x01(\x04R\aapplied\"\xe9\x01\n" +
+	"\aapplied\x18\x02 \x01(\x04R\aapplied\x12\x1b\n" +
+	"\tlog_first\x18\x03 \x01(\x04R\blogFirst\"\xe9\x01\n" +
 	"\x04Head\x121\n" +
 	"\x06stream\x18\x01 \x01(\v2\x19.evtlog.archive.v1.StreamR\x06stream\x12\x10\n" +
 	"\x03lsn\x18\x02 \x01(\x04R\x03lsn\x12\x14\n" +
