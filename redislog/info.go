@@ -23,6 +23,9 @@ type StreamInfo struct {
 	First, Newest, Last evtid.ID
 	// Groups is the number of consumer groups.
 	Groups int64
+	// EntriesAdded counts the entries that were ever added, those that are gone
+	// included; -1 when the server does not tell: before Redis 7.
+	EntriesAdded int64
 }
 
 // Info describes the stream.
@@ -54,7 +57,8 @@ func (l *Log) Info(ctx context.Context) (info StreamInfo, err error) {
 
 func infoOf(ends, details []any) (info StreamInfo, err error) {
 	info.Exists = true
-	info.Length = intOr(flatMap(details[0])["length"], 0)
+	stream := flatMap(details[0])
+	info.Length, info.EntriesAdded = intOr(stream["length"], 0), intOr(stream["entries-added"], -1)
 	groups, _ := details[1].([]any)
 	info.Groups = int64(len(groups))
 	if info.Last, err = topOf(details[0]); err != nil {

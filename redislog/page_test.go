@@ -246,12 +246,12 @@ func TestInfo(t *testing.T) {
 	fill(t, l, 1, 5)
 	createGroup(t, l, "a", Head())
 	createGroup(t, l, "b", New())
-	want := StreamInfo{Exists: true, Length: 5, First: at(1), Newest: at(5), Last: at(5), Groups: 2}
+	want := StreamInfo{Exists: true, Length: 5, First: at(1), Newest: at(5), Last: at(5), Groups: 2, EntriesAdded: 5}
 	if info, err := l.Info(t.Context()); err != nil || info != want {
 		t.Fatalf("got %+v, %v", info, err)
 	}
 	srv.Do("XTRIM", l.stream.Key(), "MAXLEN", "0")
-	want = StreamInfo{Exists: true, Last: at(5), Groups: 2}
+	want = StreamInfo{Exists: true, Last: at(5), Groups: 2, EntriesAdded: 5}
 	if info, err := l.Info(t.Context()); err != nil || info != want {
 		t.Fatalf("emptied: %+v, %v", info, err)
 	}

@@ -171,3 +171,37 @@ func TestTheArchiveIsDown(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Somebody deletes the stream while it is written, without a word on the append
+// connection: what is gone is reported, once for each time, and appends go on.
+func TestTheStreamIsDeleted(t *testing.T) {
+	server := redistest.Start(t)
+	b := running(t, server, publisher.Config{})
+	for round := 1; round <= 2; round++ {
+		var last evtid.ID
+		var err error
+		for range 3 {
+			if last, err = b.Append(within(t), evtlog.F("k", "v")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if round == 2 {
+			server.Do("FLUSHALL")
+		} else {
+			server.Do("DEL", feedStream(t).Key())
+		}
+		await(t, "the loss is reported", func() bool {
+			if _, err := b.Append(within(t), evtlog.F("k", "w")); err != nil {
+				t.Fatal(err)
+			}
+			return len(seen[evtlog.Lost](&b.journal)) == round
+		})
+		lost := seen[evtlog.Lost](&b.journal)[round-1]
+		if first := stored(t, b.log)[0].ID; !lost.After.IsZero() || lost.To.Less(last) || !lost.To.Less(first) {
+			t.Errorf("lost are %s..%s; the last was %s, live is %s", lost.After, lost.To, last, first)
+		}
+	}
+	if s := b.Stats(); s.Reconnects != 0 || s.Rejected != 0 {
+		t.Errorf("%+v", s)
+	}
+}

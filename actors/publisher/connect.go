@@ -66,6 +66,7 @@ func (u *pump) establish(ctx context.Context) error {
 		return err
 	}
 	u.w = w
+	u.census = census{added: uncounted}
 	top, err := u.p.stream.Last(ctx)
 	if err != nil {
 		return err

@@ -30,6 +30,7 @@ func (t *turn) release(p *Publisher) {
 func (u *pump) commit(it *item, acked int) {
 	before := u.known
 	u.known = it.id
+	u.census.since++
 	u.second, u.attempts = false, 0
 	if it.announce {
 		// The first two fields are event and job.

@@ -70,6 +70,7 @@ func (f *fakeStream) Info(context.Context) (redislog.StreamInfo, error) {
 	if len(f.records) > 0 {
 		info.First = f.records[0].ID
 	}
+	info.Exists, info.Last, info.EntriesAdded = !f.top.IsZero(), f.top, int64(len(f.records))
 	return info, nil
 }
 

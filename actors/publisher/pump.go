@@ -57,6 +57,8 @@ type pump struct {
 	// it was a refusal, which only a commit ends.
 	trouble  error
 	refusing bool
+	// census is what the last look at the stream has counted.
+	census census
 	// largest is the number of records of the largest flush since the pump slept.
 	largest int
 	// lost and broken are what a caller in the seat met: the loss of the
@@ -118,6 +120,9 @@ func (u *pump) serve(ctx context.Context) error {
 	for {
 		if ctx.Err() != nil && u.outOfPatience() {
 			return nil
+		}
+		if u.lookDue() {
+			u.look(ctx)
 		}
 		for len(u.flying) < maxFlying && u.hasWork() {
 			if err := u.send(ctx); err != nil {

@@ -56,7 +56,7 @@ func (u *pump) getUp() {
 	if broken := recover(); broken != nil {
 		u.broken = fmt.Sprintf("%v, in the turn of a caller:\n%s", broken, debug.Stack())
 	}
-	if len(u.flying) > 0 || u.lost != nil || u.broken != nil {
+	if len(u.flying) > 0 || u.lost != nil || u.broken != nil || u.lookDue() {
 		u.p.inbox.rouse()
 	}
 	u.p.inbox.seat.Unlock()
