@@ -214,7 +214,11 @@ func (g *GroupReader) FlushAcks() error {
 	if err := g.w.flush(g.op, 0); err != nil {
 		return err
 	}
-	return g.receiveAcks(sent)
+	if err := g.receiveAcks(sent); err != nil {
+		// The answer behind it was not taken.
+		return g.w.fail(g.op, err)
+	}
+	return nil
 }
 
 // Close closes the connection; queued acknowledgements are dropped, and their

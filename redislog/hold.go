@@ -3,6 +3,7 @@ package redislog
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,12 +103,14 @@ func (l *Log) TakeTrimmed(ctx context.Context, group, self string, r SkippedRang
 	if err := checkGroupMember(group, self); err != nil || r.Empty() {
 		return nil, nil, err
 	}
-	for after, more := r.After, true; more; {
+	// The cursor is a position as the server writes it: a page may end with an entry
+	// that has no id.
+	for from, more := r.After.Next().Entry(), true; more; {
 		var page, free []PendingEntry
 		err := l.watching(ctx, "take trimmed "+group, []string{l.stream.Epoch()}, func(s *session) (bool, error) {
 			var h holdsByMember
 			var err error
-			if page, h, err = l.pendingWithHolds(s, group, SkippedRange{After: after, To: r.To}); err != nil || len(page) == 0 {
+			if page, h, err = l.pendingWithHolds(s, group, from, r.To); err != nil || len(page) == 0 {
 				return true, err
 			}
 			free = freeOf(page, h, self, minIdle, keep)
@@ -117,18 +120,21 @@ func (l *Log) TakeTrimmed(ctx context.Context, group, self string, r SkippedRang
 			return taken, held, err
 		}
 		taken = append(taken, free...)
-		held = append(held, without(page, free)...)
+		held = append(held, slices.DeleteFunc(without(page, free), isForeign)...)
 		if more = len(page) == pendingPage; more {
-			after = page[len(page)-1].ID
+			from = positionAfter(entryText(page[len(page)-1]))
 		}
 	}
 	return taken, held, nil
 }
 
+// isForeign: no range hands such an entry out, so it is nobody's in a range.
+func isForeign(p PendingEntry) bool { return p.Raw != "" }
+
 // pendingWithHolds lists a page of pending entries with the holds of their
-// owners. Foreign positions are left out: no range hands them out.
-func (l *Log) pendingWithHolds(s *session, group string, r SkippedRange) ([]PendingEntry, holdsByMember, error) {
-	list := command{"XPENDING", l.stream.Key(), group, r.After.Next().Entry(), r.To.Entry(), pendingPage}
+// owners.
+func (l *Log) pendingWithHolds(s *session, group, from string, to evtid.ID) ([]PendingEntry, holdsByMember, error) {
+	list := command{"XPENDING", l.stream.Key(), group, from, to.Entry(), pendingPage}
 	page, err := s.pending(list)
 	if err != nil || len(page) == 0 {
 		return nil, nil, err

@@ -2,6 +2,7 @@ package redislog
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -113,7 +114,8 @@ func (l *Log) PendingSummary(ctx context.Context, group string) (count int64, lo
 // Entries that the member does not own any more are left alone. It returns those
 // it still owns, in the order of their ids. An entry whose body was trimmed is
 // not touched, because claiming it would drop it; it is named for hold as one
-// that the member works on, which TakeTrimmed, ClaimIdle and HandOver respect.
+// that the member works on, which TakeTrimmed, ClaimIdle and HandOver respect. One
+// that was deleted by itself is dropped and recorded as a skipped range.
 //
 // Without memory for that the entries that are in the stream are renewed all the
 // same, and the error is evtlog.ErrOutOfMemory.
@@ -135,10 +137,14 @@ func (l *Log) Renew(ctx context.Context, group, consumer string, ids []evtid.ID,
 		if still, err = l.ownedOf(s, group, consumer, ids); err != nil {
 			return false, err
 		}
-		if done, err = l.touch(s, group, consumer, idsFrom(still, oldest)); err == nil {
-			err = full
+		live := idsFrom(still, oldest)
+		claims, done, err := l.touch(s, group, consumer, live)
+		if err != nil || !done {
+			return done, err
 		}
-		return done, err
+		deleted, err := l.recordDeleted(s, group, live, claims)
+		still = slices.DeleteFunc(still, func(id evtid.ID) bool { return slices.Contains(deleted, id) })
+		return true, errors.Join(err, full)
 	})
 	return still, err
 }
@@ -155,7 +161,7 @@ func (l *Log) hold(s *session, group, consumer string, ids []evtid.ID, ttl time.
 const touchMany = 1000
 
 // touch claims entries that the member owns, if no trim came in between.
-func (l *Log) touch(s *session, group, consumer string, ids []evtid.ID) (done bool, err error) {
+func (l *Log) touch(s *session, group, consumer string, ids []evtid.ID) (claims []any, done bool, err error) {
 	var cmds []command
 	for part := range slices.Chunk(ids, touchMany) {
 		claim := command{"XCLAIM", l.stream.Key(), group, consumer, 0}
@@ -165,15 +171,15 @@ func (l *Log) touch(s *session, group, consumer string, ids []evtid.ID) (done bo
 		cmds = append(cmds, append(claim, "JUSTID"))
 	}
 	if len(cmds) == 0 {
-		return true, nil
+		return nil, true, nil
 	}
-	_, done, err = s.transaction(cmds...)
+	claims, done, err = s.transaction(cmds...)
 	if outOfMemory(err) {
 		// A server without memory takes these commands, but no transaction.
-		_, err = s.all(cmds...)
-		return true, err
+		claims, err = s.all(cmds...)
+		return claims, true, err
 	}
-	return done, err
+	return claims, done, err
 }
 
 // ownedOf lists those of ids that are pending for the consumer.
@@ -184,8 +190,8 @@ func (l *Log) ownedOf(s *session, group, consumer string, ids []evtid.ID) (owned
 		want[id] = true
 		lowest, highest = minID(lowest, id), maxID(highest, id)
 	}
-	for from := lowest; ; {
-		page, err := s.pending(command{"XPENDING", l.stream.Key(), group, from.Entry(), highest.Entry(), pendingPage, consumer})
+	for from := lowest.Entry(); ; {
+		page, err := s.pending(command{"XPENDING", l.stream.Key(), group, from, highest.Entry(), pendingPage, consumer})
 		if err != nil {
 			return nil, err
 		}
@@ -193,12 +199,11 @@ func (l *Log) ownedOf(s *session, group, consumer string, ids []evtid.ID) (owned
 			if want[p.ID] {
 				owned = append(owned, p.ID)
 			}
-			from = maxID(from, p.ID)
 		}
 		if len(page) < pendingPage {
 			return owned, nil
 		}
-		from = from.Next()
+		from = positionAfter(entryText(page[pendingPage-1]))
 	}
 }
 

@@ -3,6 +3,7 @@ package redislog
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/evtlog/evtlog/evtid"
@@ -26,14 +27,19 @@ func (l *Log) Yield(ctx context.Context, group, consumer string, ids []evtid.ID,
 		if err != nil {
 			return err
 		}
-		claim := command{"XCLAIM", l.stream.Key(), group, consumer, 0}
-		for _, id := range idsFrom(owned, oldest) {
-			claim = append(claim, id.Entry())
-		}
-		if len(claim) == 5 {
+		live := idsFrom(owned, oldest)
+		if len(live) == 0 {
 			return nil
 		}
-		_, err = s.do(append(claim, "IDLE", millis(idle), "JUSTID"))
+		claim := command{"XCLAIM", l.stream.Key(), group, consumer, 0}
+		for _, id := range live {
+			claim = append(claim, id.Entry())
+		}
+		reply, err := s.do(append(claim, "IDLE", millis(idle), "JUSTID"))
+		if err != nil {
+			return err
+		}
+		_, err = l.recordDeleted(s, group, live, []any{reply})
 		return err
 	})
 }
@@ -74,7 +80,12 @@ func (l *Log) HandOver(ctx context.Context, group, from, to string, minIdle time
 			return false, err
 		}
 		moved = int64(len(idle.live) + len(idle.trimmed))
-		return true, s.firstRefusal(replies)
+		if err := s.firstRefusal(replies); err != nil || len(idle.live) == 0 {
+			return true, err
+		}
+		asked := pendingIDsOf(slices.DeleteFunc(idle.live, isForeign))
+		_, err = l.recordDeleted(s, group, asked, replies[len(replies)-1:])
+		return true, err
 	})
 	return moved, err
 }
