@@ -96,7 +96,11 @@ func (c *Consumer) Cancel(id evtid.ID, cause error) bool {
 func (c *Consumer) Stats() Stats {
 	s := c.count.stats()
 	s.Paused = c.pause.atRest()
-	if r := c.current.Load(); r != nil {
+	r := c.current.Load()
+	if r == nil {
+		// What starts from now on rests before it reads anything.
+		s.Paused = c.Pausing()
+	} else {
 		r.hand.describe(&s)
 		s.Member = r.member()
 	}

@@ -67,7 +67,7 @@ func (r *runner) ensureGroup() error {
 	switch {
 	case created && at.existed:
 		r.cfg.Observer.Emit(evtlog.GroupRecreated{Stream: r.stream, Group: r.cfg.Group, At: at.acked})
-	case created && !at.known && r.cfg.Start == FromNew:
+	case !at.known && r.cfg.Start == FromNew:
 		if err := r.learnStart(); err != nil {
 			return err
 		}
@@ -90,8 +90,9 @@ func (a archived) Watermark(ctx context.Context) (evtid.ID, error) {
 	return a.arch.Watermark(ctx, a.stream)
 }
 
-// learnStart asks where "new" was, so that a group that vanishes before its
-// first acknowledgement is made anew there and not later.
+// learnStart asks where the group stands that was made at "new", now or by an
+// earlier process, so that one that vanishes before the first acknowledgement here
+// is made anew there and not later.
 func (r *runner) learnStart() error {
 	groups, err := r.ports.log.Groups(r.ctx)
 	if err != nil {
@@ -109,17 +110,44 @@ func (r *runner) learnStart() error {
 // acknowledgements meant for the old group are dropped, because in a new one
 // they could hit an entry that a peer has in hand.
 func (r *runner) groupGone() {
-	lowest, highest := r.hand.drop()
+	if lowest, highest := r.hand.drop(); !lowest.IsZero() {
+		r.down = spanning(r.down, lowest, highest)
+	}
 	r.acks.clear()
 	r.cursor = firstCursor
-	r.rewind(lowest)
+	if owed := r.down; !owed.Empty() {
+		r.rewind(owed.After.Next())
+		r.orphaned = owed
+	}
+	r.down = redislog.SkippedRange{}
 	if r.ports.arch != nil {
 		// The record of what is late has vanished with the group, or with everything
 		// else. The archive has it still.
 		r.rewind(r.late)
 	}
 	r.late = evtid.ID{}
-	if !lowest.IsZero() {
-		r.orphaned = redislog.SkippedRange{After: lowest.Prev(), To: highest}
+}
+
+// putDown takes what was read and not offered out of the hand, and returns it. It
+// is pending here still, and owed when the group vanishes before the next whole
+// pass over the own pending list.
+func (r *runner) putDown() []evtid.ID {
+	ids := r.hand.unoffered()
+	r.down = spanning(r.down, ids...)
+	r.next = nil
+	r.hand.rest()
+	return ids
+}
+
+// spanning widens a range until it holds the ids.
+func spanning(rg redislog.SkippedRange, ids ...evtid.ID) redislog.SkippedRange {
+	for _, id := range ids {
+		if rg.Empty() || !rg.After.Less(id) {
+			rg.After = id.Prev()
+		}
+		if rg.To.Less(id) {
+			rg.To = id
+		}
 	}
+	return rg
 }

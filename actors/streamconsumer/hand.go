@@ -2,6 +2,7 @@ package streamconsumer
 
 import (
 	"context"
+	"math"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,9 +24,10 @@ type hand struct {
 	done  int        // batch[:done] was offered
 	lost  map[evtid.ID]struct{}
 	retry schedule
-	// seen is when the ownership of the batch was last proved, in Unix nanoseconds;
-	// takes counts the batches, because a proof is good for those it was asked about.
-	seen  atomic.Int64
+	// seen is when the ownership of the batch was last proved, nil never. It is no
+	// number, for the wall clock may be set back. takes counts the batches, because a
+	// proof is good for those it was asked about.
+	seen  atomic.Pointer[time.Time]
 	takes int
 
 	// tasks is everything in hand of a member with several workers, which uses it
@@ -59,7 +61,7 @@ func (h *hand) take(entries []redislog.Entry, at time.Time) {
 			delete(h.lost, entries[i].ID)
 		}
 	}
-	h.seen.Store(at.UnixNano())
+	h.seen.Store(&at)
 	h.takes++
 	h.endScope(context.Canceled)
 }
@@ -244,8 +246,8 @@ func (h *hand) renewed(q question, still []evtid.ID) (lost int) {
 	if h.provedAt.Before(q.at) {
 		h.provedAt, h.provedTakes = q.at, q.takes
 	}
-	if q.takes == h.takes {
-		h.seen.Store(max(h.seen.Load(), q.at.UnixNano()))
+	if seen := h.seen.Load(); q.takes == h.takes && (seen == nil || seen.Before(q.at)) {
+		h.seen.Store(&q.at)
 	}
 	return lost
 }
@@ -348,5 +350,8 @@ func (h *hand) waiting(page []listed, now time.Time) {
 
 // unprovedFor returns for how long the ownership of the batch was not proved.
 func (h *hand) unprovedFor(now time.Time) time.Duration {
-	return time.Duration(now.UnixNano() - h.seen.Load())
+	if seen := h.seen.Load(); seen != nil {
+		return now.Sub(*seen)
+	}
+	return math.MaxInt64
 }

@@ -114,3 +114,44 @@ func TestHoldOfADeadMemberEnds(t *testing.T) {
 		}
 	}
 }
+
+// An entry that a member took over, and that is trimmed while its handler runs, is
+// acknowledged before the recorded ranges are worked on: else it would be handed
+// out once more, or reported as lost although it was handled.
+func TestEntryTakenOverAndTrimmedInHandIsHandledOnce(t *testing.T) {
+	for name, withIt := range map[string]bool{"archive": true, "no archive": false} {
+		for _, n := range []int{1, 2} {
+			t.Run(name, func(t *testing.T) {
+				w := newWorld(t)
+				ids := w.append(1)
+				w.abandon("dead", 1)
+				a, began, trimmed := newMemory(), make(chan struct{}), make(chan struct{})
+				j := journal{}
+				j.then = func(context.Context, evtlog.Delivery) error {
+					if j.len() == 1 {
+						close(began)
+						<-trimmed
+					}
+					return nil
+				}
+				opts := []option{with(func(c *Config) { c.MinIdle, c.Workers = 100*time.Millisecond, n })}
+				if withIt {
+					opts = append(opts, withArchive(a))
+				}
+				m := w.start("a", j.handle, opts...)
+				<-began
+				if withIt {
+					w.fold(a, ids[0])
+				} else if _, err := w.log.TrimThrough(t.Context(), ids[0]); err != nil {
+					t.Error(err)
+				}
+				close(trimmed)
+				until(t, "all is settled", func() bool { return w.settledAt(ids[0]) })
+				equalIDs(t, "handled", j.ids(), ids)
+				if lost := eventsOf[evtlog.Lost](m.events); len(lost) != 0 {
+					t.Errorf("reported as lost: %v", lost)
+				}
+			})
+		}
+	}
+}

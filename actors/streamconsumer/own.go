@@ -43,7 +43,7 @@ func (r *runner) drain() error {
 		return err
 	}
 	r.hand.sweep(began)
-	r.drained = true
+	r.drained, r.down = true, redislog.SkippedRange{}
 	r.reportDrained(found)
 	return nil
 }
@@ -203,6 +203,7 @@ func (r *runner) beat() error {
 		r.beatAt = time.Now() // there may be more
 	}
 	r.remember(step.Trimmed)
+	r.buryGone(step.Trimmed)
 	if err := r.skipDeleted(step.Dropped); err != nil {
 		return err
 	}

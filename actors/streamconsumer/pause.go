@@ -127,10 +127,7 @@ func (r *runner) settleAll() error {
 
 // yieldBatch gives back what was read and not offered.
 func (r *runner) yieldBatch() error {
-	ids := r.hand.unoffered()
-	r.next = nil
-	r.hand.rest()
-	return r.yield(ids)
+	return r.yield(r.putDown())
 }
 
 // pageOfRetries is how many of them are given back at once.

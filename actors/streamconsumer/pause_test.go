@@ -147,3 +147,23 @@ func TestPausesAtRandomMomentsForgetNothing(t *testing.T) {
 		})
 	}
 }
+
+// A consumer that does not run, as one that has given up, is at rest at once: who
+// waits for that does not wait for ever.
+func TestPauseOfAConsumerThatDoesNotRun(t *testing.T) {
+	w := newWorld(t)
+	var j journal
+	m := w.start("a", j.handle)
+	<-m.ready
+	if err := m.halt(); err != nil {
+		t.Fatal(err)
+	}
+	m.Pause()
+	if !m.Stats().Paused {
+		t.Error("not at rest")
+	}
+	m.Resume()
+	if m.Stats().Paused {
+		t.Error("at rest after Resume")
+	}
+}

@@ -51,12 +51,11 @@ func (r *runner) skip(ids []evtid.ID) error {
 // mind until they are recorded.
 func (r *runner) skipDeleted(entries []redislog.PendingEntry) error {
 	r.remember(entries)
+	r.buryGone(entries)
 	for _, p := range entries {
-		if p.Raw != "" {
-			r.cfg.Logger.Warn("a pending foreign entry was deleted, and no range can hold it", "entry", p.Raw)
-			continue
+		if p.Raw == "" {
+			r.unrecorded = append(r.unrecorded, p.ID)
 		}
-		r.unrecorded = append(r.unrecorded, p.ID)
 	}
 	if len(r.unrecorded) == 0 {
 		return nil
@@ -66,6 +65,24 @@ func (r *runner) skipDeleted(entries []redislog.PendingEntry) error {
 		r.unrecorded = nil
 	}
 	return err
+}
+
+// buryGone stores a dead letter for each foreign entry among those that are not
+// pending any more and have no body: no range can hold it, and nothing else would
+// tell of it.
+func (r *runner) buryGone(entries []redislog.PendingEntry) {
+	for _, p := range entries {
+		if p.Raw == "" {
+			continue
+		}
+		err := r.store(deadLetter{
+			entry: p.Raw, group: r.cfg.Group, attempts: max(p.Attempts, 1), last: time.Now(),
+			reason: reasonBefore(entryFacts{foreign: true}) + "; it was deleted or trimmed while it was pending",
+		})
+		if err != nil {
+			r.cfg.Logger.Warn("a pending foreign entry is gone, and no dead letter could be stored", "entry", p.Raw, "err", err)
+		}
+	}
 }
 
 // record makes sure that a recorded range holds each of the ids. It is false

@@ -58,6 +58,7 @@ type runner struct {
 	troubled   bool                  // reported
 	odd        error                 // an element of the list of ranges is none
 	orphaned   redislog.SkippedRange // in hand when the group vanished
+	down       redislog.SkippedRange // put down since the last pass over the own pending list
 	unrecorded []evtid.ID            // dropped by the server, and not yet a skipped range
 	rangeWait  map[redislog.SkippedRange]time.Time
 	late       evtid.ID // the lowest id that a range holds, when last looked at
@@ -204,7 +205,7 @@ func (r *runner) disconnect() {
 	if r.stopping() {
 		r.finish()
 	}
-	r.hand.rest()
+	r.putDown()
 	if err := r.reader.Close(); err != nil {
 		r.cfg.Logger.Debug("closing the connection", "err", err)
 	}

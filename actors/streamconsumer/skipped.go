@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -35,6 +36,9 @@ func (r *runner) workOpenRanges() error {
 	if err != nil || len(ranges) == 0 {
 		return err
 	}
+	// The former holder of the lease, and what was finished here and trimmed
+	// meanwhile, may have changed what was just read.
+	again := r.busy()
 	if !r.lease.held(time.Now()) {
 		ok, err := r.acquireLease(r.ctx)
 		if err != nil {
@@ -44,12 +48,31 @@ func (r *runner) workOpenRanges() error {
 			r.rangesDue = false // a peer works on them
 			return nil
 		}
-		// The former holder may have done the ranges that were just read.
+		again = true
+	}
+	// Beside a record that comes from a range, no other of its key may run.
+	if err := r.settleBusy(); err != nil || r.halting() {
+		return err
+	}
+	if again {
 		if ranges, err = r.openRanges(); err != nil || len(ranges) == 0 {
 			return err
 		}
 	}
 	return r.workRange(ranges)
+}
+
+// busy reports whether handlers run, or what they finished is not acknowledged.
+func (r *runner) busy() bool {
+	return r.acks.pending() > 0 || r.crew != nil && r.crew.load().held() > 0
+}
+
+// settleBusy waits for what runs, and acknowledges it.
+func (r *runner) settleBusy() error {
+	if err := r.quiesce(); err != nil {
+		return err
+	}
+	return r.flush()
 }
 
 // openRanges returns the recorded ranges that may be worked on now, lowest
@@ -69,6 +92,7 @@ func (r *runner) openRanges() ([]redislog.SkippedRange, error) {
 	}
 	r.late = firstOwed(all)
 	now := time.Now()
+	maps.DeleteFunc(r.rangeWait, func(_ redislog.SkippedRange, until time.Time) bool { return !now.Before(until) })
 	open := slices.DeleteFunc(all, func(rg redislog.SkippedRange) bool { return now.Before(r.rangeWait[rg]) })
 	slices.SortFunc(open, func(a, b redislog.SkippedRange) int {
 		return cmp.Or(a.After.Compare(b.After), a.To.Compare(b.To))
@@ -111,11 +135,6 @@ func (r *runner) workRange(open []redislog.SkippedRange) error {
 	rg := open[0]
 	if r.ports.arch == nil {
 		return r.loseRange(rg, "it was trimmed before the group was given it, and there is no archive")
-	}
-	// These records come one at a time, and beside them no other of their key may
-	// run.
-	if err := r.quiesce(); err != nil || r.halting() {
-		return err
 	}
 	if !r.shelf.covers(rg.After) {
 		if archived, err := r.fillShelf(open); err != nil {

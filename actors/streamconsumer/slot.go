@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/redislog"
 )
 
 // DefaultSlots is the number of leased member names of a group, when the program
@@ -150,6 +151,7 @@ func (r *runner) dropSlot() {
 		return
 	}
 	r.hand.drop()
+	r.down = redislog.SkippedRange{}
 	r.slot.hold("", time.Time{})
 	r.client = 0
 }

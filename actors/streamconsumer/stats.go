@@ -44,7 +44,8 @@ type Stats struct {
 	// member is cut off.
 	LastReply time.Time
 	// Paused is true while the consumer is at rest because of Pause: nothing runs,
-	// and nothing is read. LastReply grows old meanwhile.
+	// and nothing is read. LastReply grows old meanwhile. A consumer that does not
+	// run, because it was not started or has given up, is at rest at once.
 	Paused bool
 	// Waiting counts failed entries that wait for their back-off.
 	Waiting int
