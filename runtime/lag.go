@@ -189,7 +189,7 @@ func (c *lagCounter) measure(ctx context.Context, g redislog.GroupInfo) (Lag, er
 func (c *lagCounter) count(ctx context.Context, owed []redislog.SkippedRange, f *lagFacts) error {
 	for _, r := range owed {
 		f.uncountable = f.uncountable || !countable(r, c.floor, c.archived)
-		n, first, err := countRecords(ctx, c.reader, r, CountLimit-f.counted)
+		n, first, err := countRecords(ctx, c.reader, r, max(CountLimit-f.counted, 1))
 		if err != nil && errors.Is(err, archive.ErrGap) {
 			f.gap = err
 			return nil

@@ -10,6 +10,7 @@ import (
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/actors/streamconsumer"
+	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/internal/redistest"
 	"github.com/evtlog/evtlog/redislog"
@@ -118,5 +119,45 @@ func TestLagOfRealGroups(t *testing.T) {
 	}
 	if late = lags[0]; late.Known || late.OldestKnown || len(late.Skipped) == 0 || late.Recoverable || !strings.Contains(late.Why, "no archive") {
 		t.Errorf("late after a trim = %+v", late)
+	}
+}
+
+// endless is a live stream that has a record in every millisecond.
+type endless struct{ asked int }
+
+func (e *endless) Last(context.Context) (evtid.ID, error) { return evtid.Max, nil }
+
+func (e *endless) Page(_ context.Context, after, to evtid.ID, n int) (page []evtlog.Record, _ evtid.ID, _ error) {
+	e.asked += n
+	for ms := after.UnixMilli(); len(page) < n; ms++ {
+		id, err := evtid.Make(ms, 1, 0)
+		if err != nil || to.Less(id) {
+			return page, evtid.ID{}, err
+		}
+		if after.Less(id) {
+			page = append(page, evtlog.Record{ID: id})
+		}
+	}
+	return page, evtid.ID{}, nil
+}
+
+func (e *endless) PageBefore(context.Context, evtid.ID, evtid.ID, int) ([]evtlog.Record, error) {
+	return nil, errors.ErrUnsupported
+}
+
+// What is owed is not read to its end when what is pending has used up the limit.
+func TestLagCountsNoFurtherThanItsLimit(t *testing.T) {
+	from, _ := evtid.Make(1_800_000_000_000, 1, 1)
+	to, _ := evtid.Make(1_800_000_000_000+10*CountLimit, 1, 1)
+	for _, pending := range []int64{0, CountLimit - 1, CountLimit, CountLimit + 1} {
+		live := &endless{}
+		c := lagCounter{reader: archive.NewReader(evtlog.StreamName{Queue: "q", Name: "s"}, live, nil)}
+		f := lagFacts{counted: pending}
+		if err := c.count(t.Context(), []redislog.SkippedRange{{After: from, To: to}}, &f); err != nil || !f.stopped {
+			t.Errorf("with %d pending: %+v, %v", pending, f, err)
+		}
+		if live.asked > 2*CountLimit {
+			t.Errorf("with %d pending %d records were read", pending, live.asked)
+		}
 	}
 }
