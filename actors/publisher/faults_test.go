@@ -259,6 +259,35 @@ func TestReadOnlyServer(t *testing.T) {
 	}
 }
 
+// A lone caller sends its record itself, and may leave all the same while the
+// server is stalled. What it sent is settled by the answer that comes later.
+func TestLeavingAlone(t *testing.T) {
+	server := redistest.Start(t)
+	b := running(t, server, publisher.Config{})
+	if _, err := b.Append(within(t), evtlog.F("k", "0")); err != nil {
+		t.Fatal(err)
+	}
+	server.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+	defer cancel()
+	_, err := b.Append(ctx, evtlog.F("k", "1"))
+	late, _ := ctx.Deadline()
+	var doubt *evtlog.UncertainError
+	if !errors.As(err, &doubt) || !errors.Is(err, context.DeadlineExceeded) || time.Since(late) > 800*time.Millisecond {
+		t.Fatalf("%s after its deadline the caller was told %v", time.Since(late), err)
+	}
+	server.Resume()
+	if err := b.Resolve(within(t), doubt.ID); err != nil {
+		t.Errorf("resolve: %v", err)
+	}
+	if s := b.Stats(); s.Reconnects != 0 {
+		t.Errorf("the connection was given up: %+v", s)
+	}
+	if got := stored(t, b.log); len(got) != 2 || got[1].ID != doubt.ID {
+		t.Errorf("the stream holds %v", got)
+	}
+}
+
 // A caller that leaves while the server is stalled learns which of the two cases
 // it is; the record that was sent is settled later.
 func TestLeavingWhileTheServerIsStalled(t *testing.T) {

@@ -24,14 +24,15 @@ const (
 	// seatPatience is how long a caller waits for the answer in the seat. It does
 	// not look at its context meanwhile.
 	seatPatience = time.Millisecond
-	// seatBytes is the largest record that is sent from the seat. The socket is
-	// empty then, so that a record of this size never has to wait for the server.
+	// seatBytes is the largest record that is sent from the seat, FieldOverhead for
+	// each field included. The socket is empty then, so that a record of this size
+	// never has to wait for the server.
 	seatBytes = 4 << 10
 )
 
 // seatable reports whether the caller of a request may send it in person.
 func seatable(d news, fields []evtlog.Field) bool {
-	return !d.announce && evtlog.Size(fields) <= seatBytes
+	return !d.announce && evtlog.Size(fields)+FieldOverhead*len(fields) <= seatBytes
 }
 
 // alone sends a single record and delivers it, in its caller's goroutine, which

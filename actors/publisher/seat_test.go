@@ -184,7 +184,8 @@ func TestSeatAndStop(t *testing.T) {
 
 func TestSeatable(t *testing.T) {
 	small, large := []evtlog.Field{evtlog.F("k", "v")}, []evtlog.Field{evtlog.F("k", strings.Repeat("v", seatBytes))}
-	if !seatable(news{}, small) || seatable(news{announce: true}, small) || seatable(news{}, large) {
+	many := make([]evtlog.Field, seatBytes/FieldOverhead+1)
+	if !seatable(news{}, small) || seatable(news{announce: true}, small) || seatable(news{}, large) || seatable(news{}, many) {
 		t.Error("only small plain records are sent from the seat")
 	}
 }
