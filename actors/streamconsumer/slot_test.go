@@ -199,3 +199,33 @@ func TestConfigRefusesSlots(t *testing.T) {
 		t.Errorf("no name: %v", err)
 	}
 }
+
+// A server without memory takes no new lease, but the one on a name is extended:
+// the member goes on, and what it has in hand stays its own.
+func TestSlotOutlastsAServerWithoutMemory(t *testing.T) {
+	w := newWorld(t)
+	ids := w.append(2)
+	began, release := make(chan struct{}), make(chan struct{})
+	j := journal{then: func(ctx context.Context, d evtlog.Delivery) error {
+		if d.ID == ids[0] {
+			close(began)
+			select {
+			case <-release:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	}}
+	m := w.start("", j.handle, with(func(c *Config) { c.MinIdle = 200 * time.Millisecond }))
+	<-began
+	w.server.Do("CONFIG", "SET", "maxmemory", "1")
+	from := time.Now()
+	until(t, "the lease would have run out", func() bool { return time.Since(from) > 3*m.cfg.MinIdle })
+	close(release)
+	until(t, "all are done", func() bool { return w.allDone(ids[1]) })
+	equalIDs(t, "handled", j.ids(), ids)
+	if s := m.Stats(); s.Reconnects != 0 || s.Member != "slot-1" || s.Failed != 0 {
+		t.Errorf("Stats = %+v", s)
+	}
+}
