@@ -46,7 +46,7 @@ type window struct {
 func (a *Archiver) newWindow(ctx context.Context) *window {
 	x := &window{a: a, ctx: ctx, size: 1}
 	if p, ok := a.arch.(archive.Pipelined); ok {
-		x.behind, x.size = p, min(p.FoldsInFlight(), maxFlights)
+		x.behind, x.size = p, max(1, min(p.FoldsInFlight(), maxFlights))
 	}
 	return x
 }

@@ -149,7 +149,7 @@ func (w *world) checkFolded() {
 }
 
 func TestFoldsInFlight(t *testing.T) {
-	for _, c := range []struct{ takes, want int }{{1, 1}, {2, 2}, {maxFlights, maxFlights}, {100, maxFlights}} {
+	for _, c := range []struct{ takes, want int }{{0, 1}, {1, 1}, {2, 2}, {maxFlights, maxFlights}, {100, maxFlights}} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newPipedWorld(t)
 			w.body = tenAFold
