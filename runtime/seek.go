@@ -64,13 +64,20 @@ func (rt *Runtime) seek(ctx context.Context, stream evtlog.StreamName, group str
 	if err != nil {
 		return SeekReport{}, err
 	}
-	if members, err := rt.membersOf(stream, group); err == nil && !dryRun {
+	members, err := rt.membersOf(stream, group)
+	if err == nil && !dryRun {
 		defer resumeOnly(members)()
 		if err := rt.Pause(ctx, stream, group); err != nil {
 			return SeekReport{}, err
 		}
 	}
-	return SeekGroup(ctx, redis, arch, group, to, dryRun)
+	report, err := SeekGroup(ctx, redis, arch, group, to, dryRun)
+	if report.Done {
+		for _, m := range members {
+			m.actor.Moved(report.Target)
+		}
+	}
+	return report, err
 }
 
 // resumeOnly returns a function that resumes those members that are not paused

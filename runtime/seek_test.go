@@ -13,6 +13,7 @@ import (
 	"github.com/evtlog/evtlog/archive/archivetest"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/internal/redistest"
+	"github.com/evtlog/evtlog/keyspace"
 	"github.com/evtlog/evtlog/redislog"
 	"github.com/evtlog/evtlog/runtime"
 )
@@ -153,5 +154,56 @@ func TestSeekToInstants(t *testing.T) {
 	}
 	if err := rt.Resume(sq, "none"); !errors.Is(err, runtime.ErrUnknownGroup) {
 		t.Errorf("resuming a stranger: %v", err)
+	}
+}
+
+// A group that vanishes after it was moved is made anew where it was moved to,
+// and not where its members had got to before.
+func TestGroupThatVanishesAfterASeekIsMadeAnewThere(t *testing.T) {
+	var l ledger
+	srv := redistest.Start(t)
+	rt := start(t, runtime.Config{
+		Redis: redislog.Config{URL: srv.URL()}, Streams: []runtime.Stream{{Queue: "q", Name: "s"}},
+		Consumers: []runtime.Consumer{{
+			Queue: "q", Stream: "s", Group: "g", Name: "m", Start: streamconsumer.FromHead, Handler: l.handle,
+			Block: 50 * time.Millisecond,
+		}},
+	})
+	log, err := rt.Stream("q", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := bounded(t)
+	var ids []evtid.ID
+	for i := range 5 {
+		id, err := log.Append(ctx, evtlog.F("n", fmt.Sprint(i)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, id)
+	}
+	await(t, "all are handled", func() bool { return l.count() == 5 })
+	if err := rt.Drain(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := rt.Pause(ctx, sq, "g"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rt.Seek(ctx, sq, "g", runtime.After(ids[1]), false); err != nil {
+		t.Fatal(err)
+	}
+	stream, err := keyspace.NewStream("q", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer := srv.Do("XGROUP", "DESTROY", stream.Key(), "g"); answer != ":1" {
+		t.Fatal(answer)
+	}
+	if err := rt.Resume(sq, "g"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "what it was moved back over is handled again", func() bool { return l.count() >= 8 })
+	if l.times[ids[1]] != 1 || l.times[ids[2]] != 2 || l.times[ids[4]] != 2 {
+		t.Errorf("handled %v of %v", l.times, ids)
 	}
 }

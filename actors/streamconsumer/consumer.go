@@ -107,6 +107,15 @@ func (c *Consumer) Stats() Stats {
 	return s
 }
 
+// Moved tells the consumer that its group was moved: the next record is the first
+// above to. A group that vanishes afterwards is then made anew there, and not where
+// the work had got to before. Call it while the consumer is at rest.
+func (c *Consumer) Moved(to evtid.ID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = position{existed: true, known: true, acked: to}
+}
+
 func (c *Consumer) position() position {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -233,3 +233,22 @@ func TestLateRecordsOutliveTheirRange(t *testing.T) {
 	until(t, "the late ones are handled", func() bool { return j.len() == 6 })
 	equalIDs(t, "handled late", j.ids()[3:], ids[:3])
 }
+
+// A member that works through what was trimmed is in touch with the server.
+func TestWorkOnRangesCountsAsBeingInTouch(t *testing.T) {
+	w, ids, a := late(t, 12, 12)
+	var m *member
+	started := make(chan struct{})
+	var oldest time.Duration
+	j := journal{then: func(ctx context.Context, _ evtlog.Delivery) error {
+		<-started
+		oldest = max(oldest, time.Since(m.Stats().LastReply))
+		return wait(ctx, 60*time.Millisecond)
+	}}
+	m = w.start("a", j.handle, withArchive(a), with(func(c *Config) { c.Count = 1 }))
+	close(started)
+	until(t, "all is settled", func() bool { return w.settledAt(ids[11]) })
+	if oldest > 500*time.Millisecond {
+		t.Errorf("the last answer seemed to be %s old", oldest)
+	}
+}

@@ -126,6 +126,7 @@ func (r *runner) listRanges() ([]redislog.SkippedRange, error) {
 	}
 	if err == nil {
 		r.odd = nil
+		r.count.lastReply.Store(time.Now().UnixNano())
 	}
 	return ranges, err
 }
