@@ -252,3 +252,41 @@ func TestWorkOnRangesCountsAsBeingInTouch(t *testing.T) {
 		t.Errorf("the last answer seemed to be %s old", oldest)
 	}
 }
+
+// The right to work on ranges may go to a peer while a member waits for what its
+// workers have in hand. The member does not hand anything out then.
+func TestLeaseOnRangesLostWhileWorkersFinish(t *testing.T) {
+	w := newWorld(t)
+	ids, a := w.append(2), newMemory()
+	w.fold(a, ids[0])
+	if _, err := w.log.CreateGroup(t.Context(), testGroup, redislog.AfterID(ids[0])); err != nil {
+		t.Fatal(err)
+	}
+	began, release := make(chan struct{}), make(chan struct{})
+	j := journal{then: func(_ context.Context, d evtlog.Delivery) error {
+		if d.ID == ids[1] {
+			close(began)
+			<-release
+		}
+		return nil
+	}}
+	m := w.start("a", j.handle, withArchive(a), workers(2, nil), with(func(c *Config) { c.MinIdle = 200 * time.Millisecond }))
+	<-began
+	if err := w.log.AddSkipped(t.Context(), testGroup, singleRange(ids[0])); err != nil {
+		t.Fatal(err)
+	}
+	r := m.current.Load()
+	until(t, "it has the lease", func() bool { return r.lease.given() })
+	key := w.stream.Lease(r.leaseName())
+	w.server.Do("SET", key, "peer", "PX", "60000")
+	until(t, "it has lost the lease", func() bool { return !r.lease.given() })
+	close(release)
+	until(t, "its own is done", func() bool { return w.allDone(ids[1]) })
+	from := time.Now()
+	until(t, "some beats", func() bool { return time.Since(from) > 300*time.Millisecond })
+	if n := j.times(ids[0]); n != 0 {
+		t.Errorf("the peer's record was handed out %d times", n)
+	}
+	w.server.Do("DEL", key)
+	until(t, "it is handled", func() bool { return j.times(ids[0]) == 1 && len(w.ranges()) == 0 })
+}

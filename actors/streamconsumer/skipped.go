@@ -51,7 +51,7 @@ func (r *runner) workOpenRanges() error {
 		again = true
 	}
 	// Beside a record that comes from a range, no other of its key may run.
-	if err := r.settleBusy(); err != nil || r.halting() {
+	if err := r.settleBusy(); err != nil || r.halting() || !r.lease.held(time.Now()) {
 		return err
 	}
 	if again {
@@ -145,6 +145,9 @@ func (r *runner) workRange(open []redislog.SkippedRange) error {
 		}
 	}
 	r.trouble(nil)
+	if !r.lease.held(time.Now()) {
+		return nil // it ran out while the archive was read
+	}
 	records, end := r.shelf.take(rg, r.cfg.Count)
 	if isSingle(rg) && len(records) == 0 {
 		return r.loseRange(rg, "it was deleted, and the archive does not have it")
