@@ -148,6 +148,46 @@ func (l *Log) SplitSkipped(ctx context.Context, group string, r SkippedRange, id
 	return l.replaceSkipped(ctx, group, r, parts...)
 }
 
+// JoinSkipped replaces ranges that follow each other by one range over all of them,
+// in one step: every step of work reads the whole list. Nothing is done when one of
+// them is not in the list any more, or when there is a gap between them.
+func (l *Log) JoinSkipped(ctx context.Context, group string, ranges ...SkippedRange) error {
+	if err := keyspace.CheckGroup(group); err != nil {
+		return err
+	}
+	joined := normalRanges(ranges)
+	if len(ranges) < 2 || len(joined) != 1 {
+		return nil
+	}
+	key := l.stream.Skipped(group)
+	cmds := pushRanges(key, joined)
+	for _, r := range ranges {
+		cmds = append(cmds, command{"LREM", key, 1, r.String()})
+	}
+	return l.watching(ctx, "join skipped "+group, []string{key}, func(s *session) (bool, error) {
+		reply, err := s.do(command{"LRANGE", key, 0, -1})
+		if err != nil {
+			return false, err
+		}
+		texts, err := words(reply)
+		if err != nil {
+			return false, err
+		}
+		there := make(map[string]bool, len(texts))
+		for _, text := range texts {
+			there[text] = true
+		}
+		if slices.ContainsFunc(ranges, func(r SkippedRange) bool { return !there[r.String()] }) {
+			return true, nil
+		}
+		replies, done, err := s.transaction(cmds...)
+		if err != nil || !done {
+			return false, err
+		}
+		return true, s.firstRefusal(replies)
+	})
+}
+
 // replaceSkipped replaces a range by its parts, if it is still there.
 func (l *Log) replaceSkipped(ctx context.Context, group string, r SkippedRange, parts ...SkippedRange) error {
 	if err := keyspace.CheckGroup(group); err != nil {

@@ -25,6 +25,7 @@ type groupLog interface {
 	ShrinkSkipped(ctx context.Context, group string, r redislog.SkippedRange, done evtid.ID) error
 	SettleSkipped(ctx context.Context, group string, ids []evtid.ID) error
 	SplitSkipped(ctx context.Context, group string, r redislog.SkippedRange, ids []evtid.ID) error
+	JoinSkipped(ctx context.Context, group string, ranges ...redislog.SkippedRange) error
 	RemoveSkipped(ctx context.Context, group string, r redislog.SkippedRange) error
 	AcquireLease(ctx context.Context, what, owner string, ttl time.Duration) (bool, error)
 	ReleaseLease(ctx context.Context, what, owner string) error

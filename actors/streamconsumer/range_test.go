@@ -290,3 +290,57 @@ func TestLeaseOnRangesLostWhileWorkersFinish(t *testing.T) {
 	w.server.Do("DEL", key)
 	until(t, "it is handled", func() bool { return j.times(ids[0]) == 1 && len(w.ranges()) == 0 })
 }
+
+// A group that was late for many trims has a range for each; they are worked on as
+// one, each record once and in order.
+func TestManyRangesAreWorkedOnAsOne(t *testing.T) {
+	w := newWorld(t)
+	if _, err := w.log.CreateGroup(t.Context(), testGroup, redislog.Head()); err != nil {
+		t.Fatal(err)
+	}
+	ids, a := w.append(3*joinFrom), newMemory()
+	for i := 2; i < len(ids); i += 3 {
+		w.fold(a, ids[i])
+	}
+	if n := len(w.ranges()); n != joinFrom {
+		t.Fatalf("%d ranges are recorded, want %d", n, joinFrom)
+	}
+	began, release := make(chan struct{}), make(chan struct{})
+	j := journal{then: func(_ context.Context, d evtlog.Delivery) error {
+		if d.ID == ids[0] {
+			close(began)
+			<-release
+		}
+		return nil
+	}}
+	w.start("a", j.handle, withArchive(a))
+	<-began
+	if all := w.ranges(); len(all) != 1 || all[0].To != ids[len(ids)-1] {
+		t.Errorf("ranges while it works: %v", all)
+	}
+	close(release)
+	until(t, "all is settled", func() bool { return w.settledAt(ids[len(ids)-1]) })
+	equalIDs(t, "handled", j.ids(), ids)
+}
+
+func TestFollowing(t *testing.T) {
+	rg := func(after, to int) redislog.SkippedRange {
+		return redislog.SkippedRange{After: tid(after), To: tid(to)}
+	}
+	single := singleRange(tid(9))
+	for name, tc := range map[string]struct {
+		ranges []redislog.SkippedRange
+		want   int
+	}{
+		"none":                {nil, 0},
+		"one":                 {[]redislog.SkippedRange{rg(1, 3)}, 1},
+		"a gap behind two":    {[]redislog.SkippedRange{rg(1, 3), rg(3, 4), rg(5, 6)}, 2},
+		"overlapping":         {[]redislog.SkippedRange{rg(1, 8), rg(2, 3), rg(7, 9)}, 3},
+		"a record of its own": {[]redislog.SkippedRange{rg(1, 9), single, rg(9, 12)}, 1},
+		"first of its own":    {[]redislog.SkippedRange{single, rg(9, 12)}, 0},
+	} {
+		if got := following(tc.ranges); len(got) != tc.want {
+			t.Errorf("%s: %v, want %d of them", name, got, tc.want)
+		}
+	}
+}

@@ -59,7 +59,33 @@ func (r *runner) workOpenRanges() error {
 			return err
 		}
 	}
+	if run := following(ranges); len(run) >= joinFrom {
+		return r.ports.log.JoinSkipped(r.ctx, r.cfg.Group, run...)
+	}
 	return r.workRange(ranges)
+}
+
+const (
+	// joinFrom is how many ranges that follow each other are made one: a group that
+	// was late for many trims has one for each, and each step reads them all.
+	joinFrom = 16
+	// joinMost is how many are joined at once.
+	joinMost = 1000
+)
+
+// following returns the first of the ranges, which are in order, with those that
+// follow it without a gap. A single one ends it: it has a record of its own, whose
+// attempts are counted.
+func following(ranges []redislog.SkippedRange) []redislog.SkippedRange {
+	n := 0
+	var to evtid.ID
+	for n < min(len(ranges), joinMost) && !isSingle(ranges[n]) && (n == 0 || !to.Less(ranges[n].After)) {
+		if to.Less(ranges[n].To) {
+			to = ranges[n].To
+		}
+		n++
+	}
+	return ranges[:n]
 }
 
 // busy reports whether handlers run, or what they finished is not acknowledged.
