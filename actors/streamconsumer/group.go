@@ -2,6 +2,7 @@ package streamconsumer
 
 import (
 	"context"
+	"errors"
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/archive"
@@ -67,6 +68,9 @@ func (r *runner) ensureGroup() error {
 	switch {
 	case created && at.existed:
 		r.cfg.Observer.Emit(evtlog.GroupRecreated{Stream: r.stream, Group: r.cfg.Group, At: at.acked})
+		if err := r.loseGone(); err != nil {
+			return err
+		}
 	case !at.known && r.cfg.Start == FromNew:
 		if err := r.learnStart(); err != nil {
 			return err
@@ -76,6 +80,35 @@ func (r *runner) ensureGroup() error {
 	}
 	r.orphaned = redislog.SkippedRange{}
 	r.done()
+	return nil
+}
+
+// loseGone reports what was pending here and went with its stream: the group that
+// was made anew does not give it again, except for what the archive has.
+func (r *runner) loseGone() error {
+	gone := r.orphaned
+	if gone.Empty() {
+		return nil
+	}
+	page, _, err := r.ports.log.Page(r.ctx, gone.After, gone.To, 1)
+	if errors.Is(err, evtlog.ErrForeignEntry) || len(page) > 0 {
+		return nil // the stream is still there
+	}
+	if err != nil {
+		return err
+	}
+	if r.ports.arch != nil {
+		w, err := r.ports.arch.Watermark(r.ctx, r.stream)
+		if err != nil {
+			return err
+		}
+		if gone.After.Less(w) {
+			gone.After = w
+		}
+	}
+	if !gone.Empty() {
+		r.lose(gone, "the stream was deleted while entries of this range were pending here")
+	}
 	return nil
 }
 

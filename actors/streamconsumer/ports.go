@@ -14,6 +14,7 @@ import (
 // connection. *redislog.Log is one.
 type groupLog interface {
 	CreateGroup(ctx context.Context, group string, at redislog.StartAt) (created bool, err error)
+	Page(ctx context.Context, after, to evtid.ID, n int) (page []evtlog.Record, floor evtid.ID, err error)
 	Groups(ctx context.Context) ([]redislog.GroupInfo, error)
 	Pending(ctx context.Context, group string, after evtid.ID, n int, consumer string, minIdle time.Duration) ([]redislog.PendingEntry, error)
 	Renew(ctx context.Context, group, consumer string, ids []evtid.ID, hold time.Duration) (still []evtid.ID, err error)

@@ -144,3 +144,37 @@ func TestForeignEntryTrimmedWhilePendingIsADeadLetter(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// What waits here for its next attempt when the stream is deleted is reported as
+// lost, or comes from the archive.
+func TestStreamVanishesWithWhatWaits(t *testing.T) {
+	for name, withIt := range map[string]bool{"archive": true, "no archive": false} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			ids, a, j := w.append(3), newMemory(), journal{}
+			j.then = func(_ context.Context, d evtlog.Delivery) error {
+				if d.ID == ids[1] && j.times(ids[1]) == 1 {
+					return errors.New("not now")
+				}
+				return nil
+			}
+			opts := []option{with(func(c *Config) { c.RetryMin, c.RetryMax = time.Hour, time.Hour })}
+			if withIt {
+				opts = append(opts, withArchive(a))
+			}
+			m := w.start("a", j.handle, opts...)
+			until(t, "two are done", func() bool { return len(w.pending()) == 1 && j.len() == 3 })
+			w.archiveOnly(a, ids[2])
+			w.server.Do("FLUSHALL")
+			last := w.append(1)
+			until(t, "the new one is handled", func() bool { return j.times(last[0]) > 0 && w.settledAt(last[0]) })
+			lost := eventsOf[evtlog.Lost](m.events)
+			if withIt && (len(lost) != 0 || j.times(ids[1]) != 2) {
+				t.Errorf("handled %v, lost %v; want %s twice", j.ids(), lost, ids[1])
+			}
+			if !withIt && (len(lost) != 1 || lost[0].To != ids[1] || lost[0].After != ids[1].Prev()) {
+				t.Errorf("lost %v, want %s", lost, ids[1])
+			}
+		})
+	}
+}
