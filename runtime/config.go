@@ -18,7 +18,8 @@ type Config struct {
 	// Redis is the server that holds the live streams.
 	Redis redislog.Config
 	// Node is the number this process writes under, 0..1023. Every process that
-	// appends to a stream needs its own; the default is 0.
+	// appends to a stream needs its own, and so does one that only consumes: its
+	// members append to the dead stream. The default is 0.
 	Node int
 	// MaxSkew is how far the newest id of a stream may be ahead of this clock
 	// before the writer refuses to mint. 0 means evtid.DefaultMaxSkew.

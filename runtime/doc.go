@@ -15,11 +15,11 @@
 //	})
 //
 // The tree has one branch per stream (its writer, and its retention actor or its
-// archiver), one per consumer, and one that looks at the settings of the server. A
-// stream that another process writes is declared ReadOnly: it has a handle to read
-// and follow it by, with its archive, and no branch. A branch fails alone: when it
-// has used up its restarts it is reported failed, Health turns red, and the others
-// go on.
+// archiver), one per consumer, one per stream that is consumed for the writer of
+// its dead stream, and one that looks at the settings of the server. A stream that
+// another process writes is declared ReadOnly: it has a handle to read and follow
+// it by, with its archive, and no branch. A branch fails alone: when it has used up
+// its restarts it is reported failed, Health turns red, and the others go on.
 //
 // The package installs no signal handlers, ends no process and keeps no globals;
 // two runtimes may live in one process, with different streams.

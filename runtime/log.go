@@ -52,9 +52,14 @@ func (l *Log) Name() evtlog.StreamName { return l.name }
 // A nil error means committed, and so does an *evtlog.NotReplicatedError, which
 // only Stream.Replicas asks for: do not append the record again. An
 // *evtlog.UncertainError means that the outcome is not known yet: settle it with
-// Resolve. Any other error means that nothing was written: *evtlog.RejectedError, *evtlog.NonMonotonicError,
-// *evtlog.FieldError, *evtlog.TooLargeError, evtlog.ErrOverloaded when there
-// was no room before ctx ended, evtlog.ErrStopped, ErrReadOnlyStream.
+// Resolve. Any other error means that nothing was written: *evtlog.RejectedError,
+// *evtlog.NonMonotonicError, *evtlog.FieldError, *evtlog.TooLargeError,
+// evtlog.ErrOverloaded, evtlog.ErrStopped, ErrReadOnlyStream.
+//
+// evtlog.ErrOverloaded means that there was no room in the writer's queue before
+// ctx ended, or, as *publisher.OverloadedError and at once, that as many callers
+// wait for room as may. Slow down, or append several records with one
+// AppendBatch.
 func (l *Log) Append(ctx context.Context, fields ...evtlog.Field) (evtid.ID, error) {
 	if err := l.writable("append"); err != nil {
 		return evtid.ID{}, err
