@@ -48,7 +48,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(usage)
-	flags.BoolVar(&o.quick, "quick", false, "fewer records; the whole run ends in about a minute and a half")
+	flags.BoolVar(&o.quick, "quick", false, "fewer records; the whole run ends within a minute")
 	flags.BoolVar(&o.growth, "growth", false, "measure how cost grows with size instead of the targets")
 	flags.BoolVar(&o.large, "large", false, "with -growth: the largest sizes too; takes minutes and gigabytes")
 	flags.StringVar(&o.only, "only", "", "run only the rows of these names, separated by commas")

@@ -91,7 +91,7 @@ func idleTest(ctx context.Context, e *env) ([]Row, error) {
 	defer e.stop(ctx, rt)
 	d := idleFor
 	if e.quick {
-		d = 3 * time.Second
+		d = 2 * time.Second
 	}
 	if err := pause(ctx, time.Second); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func memoryTest(ctx context.Context, e *env) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	callers := e.pick(stalledCallers, 200_000)
+	callers := e.pick(stalledCallers, 100_000)
 	if err := e.redis.Process.Signal(syscall.SIGSTOP); err != nil {
 		return nil, errors.Join(err, rt.Stop(ctx))
 	}

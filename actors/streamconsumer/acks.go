@@ -12,15 +12,26 @@ import (
 // connection, and settled by its answer. A connection that breaks in between
 // leaves them owed: the next one sends them again, which does no harm.
 type acks struct {
-	owed, sent       []evtid.ID
-	owedRaw, sentRaw []string
-	// offered is how much of the hand had been offered when they were sent.
-	offered int
+	owed    []evtid.ID
+	owedRaw []string
+	// sent are those on their way, a flight for each command that may carry some;
+	// spare is a flight to use again.
+	sent  []flight
+	spare flight
 	// aside are those among them that were not handled: they are recorded as
 	// skipped, and stay so.
 	aside map[evtid.ID]struct{}
 	// lost is what the present connection has counted as too late.
 	lost int64
+}
+
+// flight is what rides with one command.
+type flight struct {
+	ids []evtid.ID
+	raw []string
+	// offered is how much more of the hand had been offered than with the flights
+	// before.
+	offered int
 }
 
 // pending returns how many are owed.
@@ -34,13 +45,13 @@ func (a *acks) setAside(id evtid.ID) {
 	a.aside[id] = struct{}{}
 }
 
-// handled returns what was sent and had been handled, and forgets the rest.
-func (a *acks) handled() []evtid.ID {
+// handled returns those of sent ids that had been handled, and forgets the rest.
+func (a *acks) handled(sent []evtid.ID) []evtid.ID {
 	if len(a.aside) == 0 {
-		return a.sent
+		return sent
 	}
 	var ids []evtid.ID
-	for _, id := range a.sent {
+	for _, id := range sent {
 		if _, aside := a.aside[id]; !aside {
 			ids = append(ids, id)
 		}
@@ -51,9 +62,35 @@ func (a *acks) handled() []evtid.ID {
 
 // again makes what was sent and never settled owed, for a new connection.
 func (a *acks) again() {
-	a.owed = append(a.sent, a.owed...)
-	a.owedRaw = append(a.sentRaw, a.owedRaw...)
-	a.sent, a.sentRaw, a.lost = nil, nil, 0
+	var ids []evtid.ID
+	var raw []string
+	for _, f := range a.sent {
+		ids, raw = append(ids, f.ids...), append(raw, f.raw...)
+	}
+	a.owed, a.owedRaw = append(ids, a.owed...), append(raw, a.owedRaw...)
+	a.sent, a.lost = nil, 0
+}
+
+// take makes a flight of what is owed. offered is how much of the hand has been
+// offered.
+func (a *acks) take(offered int) flight {
+	for _, before := range a.sent {
+		offered -= before.offered
+	}
+	f := flight{ids: a.owed, raw: a.owedRaw, offered: offered}
+	a.owed, a.owedRaw, a.spare = a.spare.ids[:0], a.spare.raw[:0], flight{}
+	a.sent = append(a.sent, f)
+	return f
+}
+
+// landed returns the flight that was sent first.
+func (a *acks) landed() (f flight, ok bool) {
+	if len(a.sent) == 0 {
+		return flight{}, false
+	}
+	f = a.sent[0]
+	a.sent = append(a.sent[:0], a.sent[1:]...)
+	return f, true
 }
 
 // clear forgets everything.
@@ -61,20 +98,20 @@ func (a *acks) clear() { *a = acks{} }
 
 // sendAcks hands what is owed to the next command of the reader.
 func (r *runner) sendAcks() {
-	r.acks.offered = r.hand.offeredSoFar()
-	if r.acks.pending() == 0 {
-		return
-	}
-	r.reader.Ack(r.acks.owed...)
-	r.reader.AckRaw(r.acks.owedRaw...)
-	r.acks.owed, r.acks.sent = r.acks.sent[:0], r.acks.owed
-	r.acks.owedRaw, r.acks.sentRaw = r.acks.sentRaw[:0], r.acks.owedRaw
+	f := r.acks.take(r.hand.offeredSoFar())
+	r.reader.Ack(f.ids...)
+	r.reader.AckRaw(f.raw...)
 }
 
 // flush acknowledges without reading anew.
 func (r *runner) flush() error {
-	if err := r.collect(false); err != nil || r.acks.pending() == 0 {
-		return err
+	for r.ahead() {
+		if err := r.collect(false); err != nil {
+			return err
+		}
+	}
+	if r.acks.pending() == 0 {
+		return nil
 	}
 	r.sendAcks()
 	if err := r.reader.FlushAcks(); err != nil {
@@ -102,18 +139,22 @@ func (r *runner) settle(ids []evtid.ID) {
 // its command.
 func (r *runner) answered() {
 	r.count.lastReply.Store(time.Now().UnixNano())
-	r.hand.settled(r.acks.offered)
-	r.acks.offered = 0
-	sent := len(r.acks.sent) + len(r.acks.sentRaw)
+	f, ok := r.acks.landed()
+	if !ok {
+		return
+	}
+	r.hand.settled(f.offered)
+	sent := len(f.ids) + len(f.raw)
 	if sent == 0 {
 		return
 	}
-	r.hand.confirmed(r.acks.sent)
+	r.hand.confirmed(f.ids)
 	lost := r.reader.LostAcks()
 	late := lost - r.acks.lost
 	r.count.notOwned.Add(late)
 	r.count.acked.Add(int64(sent) - late)
-	r.done(r.acks.sent...)
-	r.settle(r.acks.handled())
-	r.acks.lost, r.acks.sent, r.acks.sentRaw = lost, r.acks.sent[:0], r.acks.sentRaw[:0]
+	r.acks.lost = lost
+	r.done(f.ids...)
+	r.settle(r.acks.handled(f.ids))
+	r.acks.spare = f
 }

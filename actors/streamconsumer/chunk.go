@@ -18,12 +18,10 @@ const maxTries = 100
 // workChunk works on the first records of a range; end is up to where they are
 // all of it.
 func (r *runner) workChunk(rg redislog.SkippedRange, end evtid.ID, records []evtlog.Record) error {
-	held, err := r.takeTrimmed(redislog.SkippedRange{After: rg.After, To: end})
+	mine, err := r.takeTrimmed(rg, end)
 	switch {
-	case err != nil:
+	case err != nil || !mine:
 		return err
-	case len(held) > 0:
-		return r.setAside(rg, held)
 	case isSingle(rg):
 		return r.workSingle(rg, records[0])
 	case len(records) == 0:

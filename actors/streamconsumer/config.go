@@ -85,7 +85,7 @@ type Config struct {
 	// a failed attempt of that entry. It is not called with one worker.
 	Key func(evtlog.Delivery) string
 	// Count is the largest number of entries read at once. A crash redelivers at
-	// most twice as many: the batch in hand, and one that a member with a quick
+	// most three times as many: the batch in hand, and two that a member with a quick
 	// handler reads ahead. Zero means 100; at most MaxCount.
 	Count int
 	// Block is how long one read waits for new entries. It bounds how long a

@@ -173,16 +173,26 @@ type aheadFacts struct {
 	due        bool          // something else has to be done first
 }
 
-// aheadBelow is the time for a batch from which on the wait for the next one
-// does not matter any more.
-const aheadBelow = 10 * time.Millisecond
+const (
+	// aheadBelow is the time for a batch from which on the wait for the next one
+	// does not matter any more.
+	aheadBelow = 10 * time.Millisecond
+	// aheadTwiceBelow is the time below which the server has to have a further read
+	// while the answer to the one before is on its way.
+	aheadTwiceBelow = time.Millisecond
+)
 
-// worthAhead reports whether to have the server look for the next entries while
-// the handler works on these: when a backlog is likely, and when the handler is
-// so quick that the round trip counts. A slow handler would only keep entries
-// away from its peers.
-func worthAhead(f aheadFacts) bool {
-	return f.got == f.count && f.count > 1 && f.took > 0 && f.took < aheadBelow && !f.due
+// aheadOf returns how many reads the server is to have while the handler works:
+// some when a backlog is likely, and the handler is so quick that the round trip
+// counts. A slow handler would only keep entries away from its peers.
+func aheadOf(f aheadFacts) int {
+	switch {
+	case f.got < f.count, f.count <= 1, f.took <= 0, f.took >= aheadBelow, f.due:
+		return 0
+	case f.took >= aheadTwiceBelow:
+		return 1
+	}
+	return 2
 }
 
 // unproved reports whether so much time has passed since the ownership of the

@@ -135,23 +135,24 @@ func TestBlockFor(t *testing.T) {
 	}
 }
 
-func TestWorthAhead(t *testing.T) {
+func TestAheadOf(t *testing.T) {
 	good := aheadFacts{got: 100, count: 100, took: time.Millisecond}
 	for name, tc := range map[string]struct {
 		change func(*aheadFacts)
-		want   bool
+		want   int
 	}{
-		"backlog and a quick handler":       {func(f *aheadFacts) {}, true},
-		"the stream is drained":             {func(f *aheadFacts) { f.got = 99 }, false},
-		"nothing known of the handler":      {func(f *aheadFacts) { f.took = 0 }, false},
-		"slow handler":                      {func(f *aheadFacts) { f.took = aheadBelow }, false},
-		"a beat or retry is due":            {func(f *aheadFacts) { f.due = true }, false},
-		"one at a time: attempts are exact": {func(f *aheadFacts) { f.got, f.count = 1, 1 }, false},
+		"backlog and a quick handler":       {func(f *aheadFacts) {}, 1},
+		"a very quick one":                  {func(f *aheadFacts) { f.took = aheadTwiceBelow - 1 }, 2},
+		"the stream is drained":             {func(f *aheadFacts) { f.got = 99 }, 0},
+		"nothing known of the handler":      {func(f *aheadFacts) { f.took = 0 }, 0},
+		"slow handler":                      {func(f *aheadFacts) { f.took = aheadBelow }, 0},
+		"a beat or retry is due":            {func(f *aheadFacts) { f.due = true }, 0},
+		"one at a time: attempts are exact": {func(f *aheadFacts) { f.got, f.count = 1, 1 }, 0},
 	} {
 		f := good
 		tc.change(&f)
-		if got := worthAhead(f); got != tc.want {
-			t.Errorf("%s: worthAhead(%+v) = %v, want %v", name, f, got, tc.want)
+		if got := aheadOf(f); got != tc.want {
+			t.Errorf("%s: aheadOf(%+v) = %v, want %v", name, f, got, tc.want)
 		}
 	}
 }

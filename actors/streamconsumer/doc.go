@@ -25,8 +25,8 @@
 // At-least-once: an entry is acknowledged after its handler returned nil, or
 // after it was stored in the dead stream, or after it was recorded as skipped,
 // and never before. Handlers deduplicate on Delivery.ID. Acknowledgements ride
-// with the next read; a crash redelivers at most the batch in hand and the one
-// read ahead.
+// with the next read; a crash redelivers at most the batch in hand and the two
+// that a member with a quick handler reads ahead.
 //
 // No two members run one entry at a time, as long as each can reach Redis at
 // least once per MinIdle: work in hand is renewed every third of it, and a

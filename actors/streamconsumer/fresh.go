@@ -18,7 +18,7 @@ func (r *runner) readNew() error {
 		return err
 	}
 	r.got = len(entries)
-	if !r.ahead && worthAhead(r.aheadFacts()) {
+	if !r.ahead() && aheadOf(r.aheadFacts()) > 0 {
 		if err := r.readAhead(); err != nil {
 			return err
 		}
@@ -43,14 +43,14 @@ func (r *runner) batchCount() int { return batchCount(r.cfg.Count, r.cfg.MaxDeli
 // nextBatch takes what was read ahead, or reads up to count entries. They are in
 // hand then.
 func (r *runner) nextBatch(count int) ([]redislog.Entry, error) {
-	for more := true; r.ahead || r.next != nil; more = false {
+	for more := true; r.next == nil && r.ahead(); more = false {
 		if err := r.collect(more); err != nil {
 			return nil, err
 		}
-		if entries := r.next; entries != nil {
-			r.next = nil
-			return entries, nil
-		}
+	}
+	if entries := r.next; entries != nil {
+		r.next = nil
+		return entries, nil
 	}
 	// A read that carries acknowledgements does not wait, so that one which is
 	// ended by a stop never leaves it open whether they were taken. Nor does one
@@ -77,40 +77,38 @@ func (r *runner) nextBatch(count int) ([]redislog.Entry, error) {
 // does not wait for its answer.
 func (r *runner) readAhead() error {
 	r.sendAcks()
-	r.ahead, r.aheadAt = true, time.Now()
+	r.aheadAt = append(r.aheadAt, time.Now())
 	return r.reader.ReadAhead(r.batchCount())
 }
 
-// collect takes the answer of a read that was sent ahead. The private connection
-// takes no other command before; but with more the next read may be sent as soon
-// as the answer is coming, so that the server has something to do while the
-// entries are decoded. The member then holds no more than otherwise: the batch
-// before is done.
+// ahead reports whether reads were sent whose answer was not taken.
+func (r *runner) ahead() bool { return len(r.aheadAt) > 0 }
+
+// collect takes the answer of the first read that was sent ahead. The private
+// connection takes no other command before; but with more, further reads may be
+// sent as soon as the answer is coming, so that the server has something to do
+// while the entries are decoded and handled.
 func (r *runner) collect(more bool) error {
-	if !r.ahead {
-		return nil
+	if err := r.reader.AwaitAhead(); err != nil {
+		return err
 	}
-	r.ahead = false
-	sentAt := r.aheadAt
-	if more && worthAhead(r.aheadFacts()) {
-		if err := r.reader.AwaitAhead(); err != nil {
-			return err
-		}
-		r.answered()
-		if err := r.readAhead(); err != nil {
-			return err
+	r.answered()
+	sentAt := r.aheadAt[0]
+	r.aheadAt = append(r.aheadAt[:0], r.aheadAt[1:]...)
+	if more {
+		for n := aheadOf(r.aheadFacts()); len(r.aheadAt) < n; {
+			if err := r.readAhead(); err != nil {
+				return err
+			}
 		}
 	}
 	entries, err := r.reader.TakeAhead()
 	if err != nil {
 		return err
 	}
-	if !r.ahead {
-		r.answered()
-	}
 	if len(entries) > 0 {
 		r.hand.take(entries, sentAt)
-		r.next = entries
+		r.next = append(r.next, entries...)
 	}
 	return nil
 }

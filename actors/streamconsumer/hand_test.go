@@ -179,7 +179,15 @@ func TestHandDropNamesWhatIsOwed(t *testing.T) {
 }
 
 func TestAcksAreOwedAgainAfterABrokenConnection(t *testing.T) {
-	a := acks{owed: tids(3), sent: tids(1, 2), owedRaw: []string{"5-0"}, sentRaw: []string{"1-1"}, lost: 4}
+	a := acks{owed: tids(1), owedRaw: []string{"1-1"}, lost: 4}
+	if f := a.take(2); f.offered != 2 {
+		t.Errorf("the first flight: %+v", f)
+	}
+	a.owed = append(a.owed, tids(2)...)
+	if f := a.take(5); f.offered != 3 {
+		t.Errorf("the second flight: %+v", f)
+	}
+	a.owed, a.owedRaw = append(a.owed, tids(3)...), append(a.owedRaw, "5-0")
 	a.again()
 	equalIDs(t, "owed", a.owed, tids(1, 2, 3))
 	if a.pending() != 5 || len(a.sent) != 0 || a.lost != 0 {

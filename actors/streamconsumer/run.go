@@ -39,8 +39,7 @@ type runner struct {
 	acks      acks
 	flushedAt time.Time
 
-	ahead   bool // a read was sent whose answer was not taken
-	aheadAt time.Time
+	aheadAt []time.Time      // when reads were sent whose answer was not taken
 	next    []redislog.Entry // read ahead, in hand, not offered
 	got     int              // entries of the last batch of new ones
 	took    time.Duration    // for that batch; 0 unknown
@@ -61,7 +60,8 @@ type runner struct {
 	down       redislog.SkippedRange // put down since the last pass over the own pending list
 	unrecorded []evtid.ID            // dropped by the server, and not yet a skipped range
 	rangeWait  map[redislog.SkippedRange]time.Time
-	late       evtid.ID // the lowest id that a range holds, when last looked at
+	inHand     map[redislog.SkippedRange]struct{} // of one record that somebody worked on
+	late       evtid.ID                           // the lowest id that a range holds, when last looked at
 	shelf      shelf
 	watermark  evtid.ID         // of the archive, when last looked at
 	before     map[evtid.ID]int // attempts of an entry while it was still pending
@@ -74,6 +74,7 @@ func newRunner(c *Consumer) *runner {
 		token:     c.cfg.Name + "/" + strconv.FormatInt(time.Now().UnixNano(), 36) + strconv.FormatUint(uint64(c.ports.rnd()*(1<<32)), 36),
 		cursor:    firstCursor,
 		rangeWait: map[redislog.SkippedRange]time.Time{},
+		inHand:    map[redislog.SkippedRange]struct{}{},
 		before:    map[evtid.ID]int{},
 	}
 	if c.cfg.Workers > 1 {
@@ -176,7 +177,7 @@ func (r *runner) connect() error {
 	r.gate.open(reader)
 	r.acks.again()
 	r.drained, r.advanced, r.rangesDue = false, true, true
-	r.overdue, r.ahead, r.next = nil, false, nil
+	r.overdue, r.aheadAt, r.next = nil, nil, nil
 	if r.crew != nil {
 		r.crew.open()
 	}
@@ -262,7 +263,7 @@ func (r *runner) facts(now time.Time) loopFacts {
 	return loopFacts{
 		stopping: r.stopping(),
 		paused:   r.halting(),
-		ahead:    r.ahead || r.next != nil,
+		ahead:    r.ahead() || r.next != nil,
 		drained:  r.drained,
 		retryDue: len(r.overdue) > 0 || !next.IsZero() && !now.Before(next),
 		beatDue:  !now.Before(r.beatAt),

@@ -113,6 +113,9 @@ func (r *runner) openRanges() ([]redislog.SkippedRange, error) {
 		clear(r.rangeWait)
 		r.trouble(nil)
 	}
+	if len(r.inHand) > len(all) {
+		maps.DeleteFunc(r.inHand, func(rg redislog.SkippedRange, _ struct{}) bool { return !slices.Contains(all, rg) })
+	}
 	if len(all)+len(r.unrecorded) == 0 {
 		clear(r.before) // peers did what is not done here
 	}
@@ -249,24 +252,42 @@ func (r *runner) readArchive(ctx context.Context, rg archive.Range) (shelf, erro
 	return s, nil
 }
 
-// takeTrimmed makes what is pending of a part of a range this member's, and
-// returns the ids that are in somebody's hand.
-func (r *runner) takeTrimmed(rg redislog.SkippedRange) (held []evtid.ID, err error) {
-	taken, busy, err := r.ports.log.TakeTrimmed(r.ctx, r.cfg.Group, r.member(), rg, r.cfg.MinIdle, r.hand.keeps)
+// settling is how long a member has, after it has acknowledged an entry that was
+// trimmed in its hand, to take it out of the recorded ranges.
+const settling = 50 * time.Millisecond
+
+// takeTrimmed makes what is pending of a range up to end this member's. It is
+// false when something of that is in somebody's hand, or was a moment ago: then
+// it is set aside and looked at again later.
+func (r *runner) takeTrimmed(rg redislog.SkippedRange, end evtid.ID) (mine bool, err error) {
+	part := redislog.SkippedRange{After: rg.After, To: end}
+	taken, busy, err := r.ports.log.TakeTrimmed(r.ctx, r.cfg.Group, r.member(), part, r.cfg.MinIdle, r.hand.keeps)
 	r.remember(taken)
-	for _, p := range busy {
-		held = append(held, p.ID)
+	if err != nil {
+		return false, err
 	}
-	return held, err
+	if len(busy) > 0 {
+		return false, r.setAside(rg, busy)
+	}
+	if _, held := r.inHand[rg]; held && len(taken) == 0 {
+		delete(r.inHand, rg)
+		r.rangeWait[rg] = time.Now().Add(settling)
+		return false, nil
+	}
+	return true, nil
 }
 
 // setAside gives the records of a range that are in somebody's hand ranges of
-// their own, which are looked at again when they may have been finished.
-func (r *runner) setAside(rg redislog.SkippedRange, held []evtid.ID) error {
-	for _, id := range held {
-		r.rangeWait[singleRange(id)] = time.Now().Add(r.cfg.MinIdle / 3)
+// their own.
+func (r *runner) setAside(rg redislog.SkippedRange, held []redislog.PendingEntry) error {
+	ids := make([]evtid.ID, len(held))
+	for i, p := range held {
+		ids[i] = p.ID
+		single := singleRange(p.ID)
+		r.inHand[single] = struct{}{}
+		r.rangeWait[single] = time.Now().Add(r.cfg.MinIdle / 3)
 	}
-	return r.ports.log.SplitSkipped(r.ctx, r.cfg.Group, rg, held)
+	return r.ports.log.SplitSkipped(r.ctx, r.cfg.Group, rg, ids)
 }
 
 // shrink moves the lower bound of a range, or removes the range at its end. A
@@ -304,12 +325,8 @@ func (r *runner) postponeRange(rg redislog.SkippedRange, err error) error {
 // loseRange reports a range as lost and takes it off the list. What of it is in
 // somebody's hand is not lost yet.
 func (r *runner) loseRange(rg redislog.SkippedRange, reason string) error {
-	held, err := r.takeTrimmed(rg)
-	if err != nil {
+	if mine, err := r.takeTrimmed(rg, rg.To); err != nil || !mine {
 		return err
-	}
-	if len(held) > 0 {
-		return r.setAside(rg, held)
 	}
 	r.lose(rg, reason)
 	return r.shrink(rg, rg.To)
