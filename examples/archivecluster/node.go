@@ -37,6 +37,9 @@ func runNode(ctx context.Context, args []string) error {
 		return err
 	}
 	cfg.Cluster = clusterID
+	// A short log, so that a node that was away for a second already lacks more
+	// than the others' logs hold, as after hours with the defaults.
+	cfg.TrailingLogs, cfg.SnapshotThreshold, cfg.SnapshotInterval = 128, 64, time.Second
 	cfg.Peers = strings.FieldsFunc(*peers, func(r rune) bool { return r == ',' })
 	node, err := replica.Start(ctx, cfg)
 	if err != nil {
