@@ -29,7 +29,10 @@ type GapError struct {
 
 // Error implements error.
 func (e *GapError) Error() string {
-	return fmt.Sprintf("archive: %s: records above %q up to %s are missing: %s", e.Stream, e.After, e.To, e.Reason)
+	if e.After.IsZero() {
+		return fmt.Sprintf("archive: %s: all records up to %s are missing: %s", e.Stream, e.To, e.Reason)
+	}
+	return fmt.Sprintf("archive: %s: records above %s up to %s are missing: %s", e.Stream, e.After, e.To, e.Reason)
 }
 
 // Unwrap returns ErrGap.

@@ -36,7 +36,7 @@ var rules = []rule{
 	{"READONLY", Topology, evtlog.ErrReadOnly, true, "the server is a replica; connect to the primary"},
 	{"MOVED", Topology, evtlog.ErrServer, true, "the address is a node of a Redis Cluster, which is not supported; point the URL at a single primary"},
 	{"ASK ", Topology, evtlog.ErrServer, true, "the address is a node of a Redis Cluster, which is not supported; point the URL at a single primary"},
-	{"NOGROUP", Topology, evtlog.ErrNoGroup, false, "create the group again at the position last acknowledged"},
+	{"NOGROUP", Topology, evtlog.ErrNoGroup, false, "name a group that is there, or start a consumer of it, which makes it"},
 	{"UNBLOCKED the stream key no longer exists", Topology, evtlog.ErrNoGroup, false, "the stream was deleted, its groups with it; create the group again"},
 	{"UNBLOCKED", Topology, evtlog.ErrUnavailable, true, "the blocked read was ended from outside; connect again"},
 

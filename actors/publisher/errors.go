@@ -49,7 +49,7 @@ type OverloadedError struct {
 
 // Error implements error.
 func (e *OverloadedError) Error() string {
-	return fmt.Sprintf("publisher: append to %s: %v: nothing was written: the queue is full and %d callers wait for room, no more may; slow down and try again, or raise MaxQueuedBytes", e.Stream, evtlog.ErrOverloaded, e.Waiting)
+	return fmt.Sprintf("publisher: append to %s: %v: nothing was written: the queue is full and %d callers wait for room, no more may; slow down and try again, or append several records with one AppendBatch", e.Stream, evtlog.ErrOverloaded, e.Waiting)
 }
 
 // Unwrap returns evtlog.ErrOverloaded.

@@ -44,7 +44,7 @@ func (e *engine) decide(ctx context.Context) (start, error) {
 			return startRefused, err
 		case how == startAsk:
 			if !sleep(ctx, askEvery) {
-				return startRefused, fmt.Errorf("replica: node %s is empty and no peer of %v could name a leader: %w: %w", e.n.cfg.ID, e.n.cfg.Peers, api.ErrNoLeader, ctx.Err())
+				return startRefused, fmt.Errorf("replica: node %s is empty and no peer of %v could name a leader of cluster %q, if that is the one they belong to: %w: %w", e.n.cfg.ID, e.n.cfg.Peers, e.n.cfg.Cluster, api.ErrNoLeader, ctx.Err())
 			}
 			continue
 		case how == startBootstrap:

@@ -97,7 +97,13 @@ func (n *Node) checks() []Check {
 	if parked := e.store.allParked(); len(parked) > 0 {
 		volumes.OK, volumes.Detail = false, fmt.Sprintf("set aside: %v", parked)
 	}
-	return append(checks, Check{Name: "raft", OK: r.State() != raft.Shutdown, Required: true, Detail: "raft has ended"}, lead, restore, member, space, volumes)
+	checks = append(checks, Check{Name: "raft", OK: r.State() != raft.Shutdown, Required: true, Detail: "raft has ended"}, lead, restore, member, space, volumes)
+	for i := range checks {
+		if checks[i].OK {
+			checks[i].Detail = ""
+		}
+	}
+	return checks
 }
 
 func checksToWire(checks []Check) []*pb.Check {

@@ -144,15 +144,16 @@ func (a *app) archiveVerifyCommand() *cobra.Command {
 				return a.showFindings(map[string][]api.Finding{dir: findings}, err)
 			}
 			return where.lasting(cmd, func(ctx context.Context, c *client.Client) error {
-				all := map[string][]api.Finding{}
+				all, failed := map[string][]api.Finding{}, []error{}
 				for _, address := range where.nodes {
 					findings, err := where.verify(ctx, c, address)
 					if err != nil {
-						return a.showFindings(all, fmt.Errorf("%s: %w", address, err))
+						failed = append(failed, fmt.Errorf("%s: %w", address, err))
+						continue
 					}
 					all[address] = findings
 				}
-				return a.showFindings(all, nil)
+				return a.showFindings(all, errors.Join(failed...))
 			})
 		},
 	}

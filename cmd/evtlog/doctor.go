@@ -33,8 +33,8 @@ func (a *app) doctorCommand() *cobra.Command {
 			"fence), with --queue its streams and the lag of their groups, and with --nodes or\n" +
 			"--archive the archive. It changes nothing, but claims a server that no program has\n" +
 			"used yet, as every verb does.\n\n" +
-			"The exit code is 0 when nothing failed, warnings or not; else 4 when something\n" +
-			"cannot be reached, and 1 otherwise.",
+			"The exit code is 0 when nothing failed, warnings or not; else that of what failed:\n" +
+			"4 when something cannot be reached, 3 when the stream is not there, 1 otherwise.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := how.check(); err != nil {
