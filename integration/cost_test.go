@@ -79,7 +79,8 @@ func consumeAll(t *testing.T, srv *redistest.Server, stream string, records, poi
 	}
 	cfg := runtime.Config{Redis: redislog.Config{URL: srv.URL()}, Node: 2, Consumers: []runtime.Consumer{{
 		Queue: queue, Stream: stream, Group: "g", Name: "m", Start: streamconsumer.FromHead,
-		RetryMin: 20 * time.Millisecond, RetryMax: 100 * time.Millisecond, MaxDeliveries: 10,
+		// Shorter than the defaults, so that the test ends; still ten attempts each.
+		RetryMin: 100 * time.Millisecond, RetryMax: 300 * time.Millisecond, MaxDeliveries: 10,
 		Handler: func(_ context.Context, d evtlog.Delivery) error {
 			first.CompareAndSwap(0, time.Now().UnixNano())
 			v, _ := d.Get("v")
