@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"strconv"
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/evtid"
@@ -170,8 +169,5 @@ func afterForeign(entry string) (next string, err error) {
 	if id, err := evtid.ParseEntry(full); err == nil {
 		return "", badArgument("RemoveForeign", "entry", fmt.Sprintf("%s is the record %s, and records are not removed", full, id))
 	}
-	if seq++; seq == 0 {
-		ms++
-	}
-	return strconv.FormatUint(ms, 10) + "-" + strconv.FormatUint(seq, 10), nil
+	return positionAfter(full), nil
 }

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/evtlog/evtlog/evtid"
@@ -116,7 +115,7 @@ func (l *Log) sweepTrimmed(s *session, group string, minIdle time.Duration, curs
 // positionBefore and positionAfter return the neighbours of a position as the
 // server writes it, which need not be one of an id.
 func positionBefore(entry string) string {
-	ms, seq := splitPosition(entry)
+	ms, seq, _ := cutPosition(entry)
 	if seq > 0 {
 		return joinPosition(ms, seq-1)
 	}
@@ -124,19 +123,11 @@ func positionBefore(entry string) string {
 }
 
 func positionAfter(entry string) string {
-	ms, seq := splitPosition(entry)
+	ms, seq, _ := cutPosition(entry)
 	if seq < math.MaxUint64 {
 		return joinPosition(ms, seq+1)
 	}
 	return joinPosition(ms+1, 0)
-}
-
-// splitPosition reads what the server wrote; anything else is 0-0.
-func splitPosition(entry string) (ms, seq uint64) {
-	front, back, _ := strings.Cut(entry, "-")
-	ms, _ = strconv.ParseUint(front, 10, 64)
-	seq, _ = strconv.ParseUint(back, 10, 64)
-	return ms, seq
 }
 
 func joinPosition(ms, seq uint64) string {

@@ -1,6 +1,7 @@
 package publisher
 
 import (
+	"container/list"
 	"context"
 	"sync"
 
@@ -19,9 +20,9 @@ type inbox struct {
 
 	mu         sync.Mutex
 	head, tail *request
-	queued     int // records not taken
-	used       int // bytes charged
-	waiting    line
+	queued     int       // records not taken
+	used       int       // bytes charged
+	waiting    list.List // of *waiter, in the order they came
 	parked     bool
 	// vacant is true while a parked pump lets callers have the seat.
 	vacant bool
@@ -89,7 +90,7 @@ func (q *inbox) admit(ctx context.Context, cost int) error {
 }
 
 // full reports whether a request has to wait. q.mu is held.
-func (q *inbox) full(cost int) bool { return q.waiting.n > 0 || q.used+cost > q.limits.bytes }
+func (q *inbox) full(cost int) bool { return q.waiting.Len() > 0 || q.used+cost > q.limits.bytes }
 
 // push queues a request that has been admitted. After an error its room has been
 // given back.
@@ -104,14 +105,21 @@ func (q *inbox) push(r *request) error {
 	return nil
 }
 
+// waiter is a caller for whose request there was no room.
+type waiter struct {
+	cost    int
+	granted bool
+	wake    chan struct{}
+}
+
 // await returns nil when cost has been charged, or the inbox was closed. q.mu is
 // held before and after.
 func (q *inbox) await(ctx context.Context, cost int) error {
-	if q.waiting.n >= q.limits.callers {
-		return &OverloadedError{Stream: q.stream, Waiting: q.waiting.n}
+	if q.waiting.Len() >= q.limits.callers {
+		return &OverloadedError{Stream: q.stream, Waiting: q.waiting.Len()}
 	}
 	w := &waiter{cost: cost, wake: make(chan struct{})}
-	q.waiting.join(w)
+	place := q.waiting.PushBack(w)
 	q.mu.Unlock()
 	var err error
 	select {
@@ -127,7 +135,7 @@ func (q *inbox) await(ctx context.Context, cost int) error {
 		q.refund(cost)
 		return err
 	}
-	q.waiting.leave(w)
+	q.waiting.Remove(place)
 	q.grant()
 	return err
 }
@@ -141,12 +149,13 @@ func (q *inbox) refund(cost int) {
 // grant admits those who wait, in order, as far as there is room. A closed inbox
 // lets all of them go on to learn that. q.mu is held.
 func (q *inbox) grant() {
-	for q.waiting.n > 0 {
-		w := q.waiting.first
+	for q.waiting.Len() > 0 {
+		first := q.waiting.Front()
+		w := first.Value.(*waiter)
 		if q.closed == nil && q.used+w.cost > q.limits.bytes {
 			return
 		}
-		q.waiting.leave(w)
+		q.waiting.Remove(first)
 		q.used += w.cost
 		w.granted = true
 		close(w.wake)
@@ -301,5 +310,5 @@ func (q *inbox) depth() (records, bytes int) {
 func (q *inbox) callers() int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.waiting.n
+	return q.waiting.Len()
 }

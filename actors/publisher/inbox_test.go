@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -49,7 +48,7 @@ func waiters(q *inbox) func(n int) func() bool {
 		return func() bool {
 			q.mu.Lock()
 			defer q.mu.Unlock()
-			return q.waiting.n == n
+			return q.waiting.Len() == n
 		}
 	}
 }
@@ -136,29 +135,6 @@ func TestInboxLetsOnlySoManyWait(t *testing.T) {
 	}
 	if n := q.callers(); n != 0 {
 		t.Errorf("%d wait", n)
-	}
-}
-
-// Whoever leaves, the others keep their order.
-func TestLine(t *testing.T) {
-	for leaves := range 5 {
-		var l line
-		all := make([]*waiter, 5)
-		for i := range all {
-			all[i] = &waiter{cost: i}
-			l.join(all[i])
-		}
-		l.leave(all[leaves])
-		l.join(all[leaves])
-		var order []int
-		for l.n > 0 {
-			order = append(order, l.first.cost)
-			l.leave(l.first)
-		}
-		want := append(slices.Delete([]int{0, 1, 2, 3, 4}, leaves, leaves+1), leaves)
-		if !slices.Equal(order, want) || l.first != nil || l.last != nil {
-			t.Errorf("%d left and came back: order %v, want %v", leaves, order, want)
-		}
 	}
 }
 

@@ -82,3 +82,32 @@ func TestStopWhileReadingAhead(t *testing.T) {
 		t.Errorf("Stats = %+v, want 8 acked", s)
 	}
 }
+
+// However quick the handler is, what a crash would redeliver is three batches at
+// most: the one in hand and two that were read ahead.
+func TestReadingAheadIsBounded(t *testing.T) {
+	w := newWorld(t)
+	ids := w.append(60)
+	reached, release := make(chan struct{}), make(chan struct{})
+	j := journal{}
+	j.then = func(_ context.Context, d evtlog.Delivery) error {
+		if d.ID == ids[32] {
+			close(reached)
+			<-release
+		}
+		return nil
+	}
+	calls := countingReads()
+	w.start("a", j.handle, calls.option, with(func(c *Config) { c.Count, c.ClaimEvery, c.MinIdle = 5, time.Hour, time.Hour }))
+	<-reached
+	if calls.ahead.Load() == 0 {
+		t.Error("nothing was read ahead, so this test shows nothing")
+	}
+	// The server works on what was asked of it without the member.
+	until(t, "the answers are there", func() bool { return len(w.pending()) > 5 })
+	if n := len(w.pending()); n > 15 {
+		t.Errorf("%d entries are pending with batches of 5, want 15 at most", n)
+	}
+	close(release)
+	until(t, "all are handled", func() bool { return w.allDone(ids[59]) })
+}

@@ -171,16 +171,3 @@ func (r *runner) putDown() []evtid.ID {
 	r.hand.rest()
 	return ids
 }
-
-// spanning widens a range until it holds the ids.
-func spanning(rg redislog.SkippedRange, ids ...evtid.ID) redislog.SkippedRange {
-	for _, id := range ids {
-		if rg.Empty() || !rg.After.Less(id) {
-			rg.After = id.Prev()
-		}
-		if rg.To.Less(id) {
-			rg.To = id
-		}
-	}
-	return rg
-}

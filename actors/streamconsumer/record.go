@@ -1,24 +1,11 @@
 package streamconsumer
 
 import (
-	"slices"
 	"time"
 
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/redislog"
 )
-
-// uncovered returns a range for each id that no range holds.
-func uncovered(ids []evtid.ID, ranges []redislog.SkippedRange) (missing []redislog.SkippedRange) {
-	for _, id := range ids {
-		if !slices.ContainsFunc(ranges, func(rg redislog.SkippedRange) bool {
-			return rg.After.Less(id) && !rg.To.Less(id)
-		}) {
-			missing = append(missing, singleRange(id))
-		}
-	}
-	return missing
-}
 
 // skip turns pending entries whose body was trimmed into skipped ranges of the
 // group, and only then acknowledges them: from there on whoever works on the

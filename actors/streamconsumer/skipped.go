@@ -65,29 +65,6 @@ func (r *runner) workOpenRanges() error {
 	return r.workRange(ranges)
 }
 
-const (
-	// joinFrom is how many ranges that follow each other are made one: a group that
-	// was late for many trims has one for each, and each step reads them all.
-	joinFrom = 16
-	// joinMost is how many are joined at once.
-	joinMost = 1000
-)
-
-// following returns the first of the ranges, which are in order, with those that
-// follow it without a gap. A single one ends it: it has a record of its own, whose
-// attempts are counted.
-func following(ranges []redislog.SkippedRange) []redislog.SkippedRange {
-	n := 0
-	var to evtid.ID
-	for n < min(len(ranges), joinMost) && !isSingle(ranges[n]) && (n == 0 || !to.Less(ranges[n].After)) {
-		if to.Less(ranges[n].To) {
-			to = ranges[n].To
-		}
-		n++
-	}
-	return ranges[:n]
-}
-
 // busy reports whether handlers run, or what they finished is not acknowledged.
 func (r *runner) busy() bool {
 	return r.acks.pending() > 0 || r.crew != nil && r.crew.load().held() > 0
@@ -131,16 +108,6 @@ func (r *runner) openRanges() ([]redislog.SkippedRange, error) {
 		r.releaseLease()
 	}
 	return open, nil
-}
-
-// firstOwed returns the lowest id that ranges hold, zero when there are none.
-func firstOwed(ranges []redislog.SkippedRange) (first evtid.ID) {
-	for _, rg := range ranges {
-		if id := rg.After.Next(); first.IsZero() || id.Less(first) {
-			first = id
-		}
-	}
-	return first
 }
 
 // listRanges returns what is recorded. An element that is no range needs a
@@ -214,26 +181,6 @@ func (r *runner) trouble(err error) {
 	r.troubled = err != nil
 }
 
-// archivedPart returns up to where an archive with watermark w can serve a
-// range, zero when it has nothing of it. A recorded trim never passes the
-// watermark; one by a foreign program may.
-func archivedPart(rg redislog.SkippedRange, w evtid.ID) evtid.ID {
-	if w.Compare(rg.After) <= 0 {
-		return evtid.ID{}
-	}
-	if w.Less(rg.To) {
-		return w
-	}
-	return rg.To
-}
-
-// isSingle reports whether a range names exactly one position.
-func isSingle(rg redislog.SkippedRange) bool { return rg.After.Next() == rg.To }
-
-func singleRange(id evtid.ID) redislog.SkippedRange {
-	return redislog.SkippedRange{After: id.Prev(), To: id}
-}
-
 // readArchive reads the beginning of a range. It is read whole before the first
 // handler runs, because a read may hold resources of the archive.
 func (r *runner) readArchive(ctx context.Context, rg archive.Range) (shelf, error) {
@@ -266,10 +213,11 @@ func (r *runner) takeTrimmed(rg redislog.SkippedRange, end evtid.ID) (mine bool,
 	if err != nil {
 		return false, err
 	}
-	if len(busy) > 0 {
+	_, wasHeld := r.inHand[rg]
+	switch decideRange(len(busy), len(taken), wasHeld) {
+	case rangeSplit:
 		return false, r.setAside(rg, busy)
-	}
-	if _, held := r.inHand[rg]; held && len(taken) == 0 {
+	case rangeLater:
 		delete(r.inHand, rg)
 		r.rangeWait[rg] = time.Now().Add(settling)
 		return false, nil
