@@ -354,11 +354,14 @@ func TestConformanceFindsCarelessReads(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if failures := runCheck(t, tt.caught, careless{m, tt.read}); len(failures) == 0 {
-				t.Errorf("the check %q did not notice", tt.caught)
-			} else {
-				t.Log(failures[0])
+			// A check that reads beside a writer may come too late on a busy machine.
+			for range 20 {
+				if failures := runCheck(t, tt.caught, careless{m, tt.read}); len(failures) > 0 {
+					t.Log(failures[0])
+					return
+				}
 			}
+			t.Errorf("the check %q did not notice", tt.caught)
 		})
 	}
 }
