@@ -29,16 +29,18 @@ func newestFirst(entries []entry) {
 	})
 }
 
-// reapable returns the snapshots that may be deleted. Kept are: the newest retain
-// of the node's own, the newest covered one of any kind, and the newest pending
-// one while it is above everything covered.
-func reapable(entries []entry, retain int) []entry {
+// reapable returns the snapshots that may be deleted. Kept are: the one just
+// written, which raft opens next, be it older than another (a new leader may have
+// an older one to send than the leader before it); the newest retain of the node's
+// own; the newest covered one of any kind; and the newest pending one while it is
+// above everything covered.
+func reapable(entries []entry, retain int, written string) []entry {
 	sorted := slices.Clone(entries)
 	newestFirst(sorted)
 	var out []entry
 	own, sawCovered, sawPending := 0, false, false
 	for _, e := range sorted {
-		keep := false
+		keep := e.name == written
 		if e.own && own < retain {
 			own++
 			keep = true

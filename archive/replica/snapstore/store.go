@@ -130,7 +130,7 @@ func (k *Sink) Close() error {
 	if err := writeFile(k.store.cfg.Dir, k.meta.ID, file); err != nil {
 		return fmt.Errorf("snapstore: write %s: %w", k.meta.ID, err)
 	}
-	return k.store.reap()
+	return k.store.reap(k.meta.ID)
 }
 
 // Stored is one snapshot with what is known of it.
@@ -242,8 +242,8 @@ func (s *Store) Open(id string) (*raft.SnapshotMeta, io.ReadCloser, error) {
 	return &m.Meta, io.NopCloser(bytes.NewReader(content)), nil
 }
 
-// reap deletes what reapable names; the caller holds mu.
-func (s *Store) reap() error {
+// reap deletes what reapable names after one was written; the caller holds mu.
+func (s *Store) reap(written string) error {
 	all, err := s.all()
 	if err != nil {
 		return err
@@ -252,7 +252,7 @@ func (s *Store) reap() error {
 	for i, st := range all {
 		entries[i] = st.entry(st.Meta.ID)
 	}
-	for _, e := range reapable(entries, s.cfg.Retain) {
+	for _, e := range reapable(entries, s.cfg.Retain, written) {
 		if err := os.Remove(filepath.Join(s.cfg.Dir, e.name)); err != nil {
 			return fmt.Errorf("snapstore: %w", err)
 		}

@@ -99,6 +99,19 @@ func TestReceivedStaysPendingUntilCovered(t *testing.T) {
 	}
 }
 
+// After a failed install, a new leader may send a snapshot older than the one that
+// is pending. It was deleted at once, and the node could not catch up until the
+// leader took another.
+func TestOlderThanThePendingCanBeOpened(t *testing.T) {
+	s := open(t, t.TempDir(), &node{lsn: 10})
+	write(t, s, 100, 10, true)
+	write(t, s, 290, 50, false)
+	id := write(t, s, 288, 48, false)
+	if _, _, err := s.Open(id); err != nil {
+		t.Fatalf("raft could not open what it had just received: %v", err)
+	}
+}
+
 func TestOwnSnapshotsReplaceEachOther(t *testing.T) {
 	s := open(t, t.TempDir(), &node{lsn: 100})
 	for i := range uint64(6) {
@@ -180,15 +193,19 @@ func TestReapable(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		in   []entry
-		want string
+		// written is the newest file.
+		written string
+		want    string
 	}{
-		{"own ones that the volumes lost", []entry{own(5, false), own(4, false), own(3, false)}, "[o3]"},
-		{"covered install above the own", []entry{recv(9, true), own(5, true), own(4, true)}, "[]"},
-		{"old installs", []entry{recv(9, true), recv(8, true), recv(7, false), own(5, true)}, "[r8 r7]"},
-		{"pending above all", []entry{recv(12, false), recv(11, false), recv(9, true), own(5, true)}, "[r11]"},
+		{"own ones that the volumes lost", []entry{own(5, false), own(4, false), own(3, false)}, "o5", "[o3]"},
+		{"covered install above the own", []entry{recv(9, true), own(5, true), own(4, true)}, "r9", "[]"},
+		{"old installs", []entry{recv(9, true), recv(8, true), recv(7, false), own(5, true)}, "r9", "[r8 r7]"},
+		{"pending above all", []entry{recv(12, false), recv(11, false), recv(9, true), own(5, true)}, "r12", "[r11]"},
+		{"a new leader sends an older one", []entry{recv(12, false), recv(11, false), own(5, true)}, "r11", "[]"},
+		{"an older one of which the content is there", []entry{recv(12, false), recv(9, true), recv(8, true), own(5, true)}, "r8", "[]"},
 	} {
 		var got []string
-		for _, e := range reapable(c.in, 2) {
+		for _, e := range reapable(c.in, 2, c.written) {
 			got = append(got, e.name)
 		}
 		if s := fmt.Sprint(got); s != c.want {
