@@ -59,8 +59,10 @@ type engine struct {
 	past []raft.Server
 	// settled: the node is the member it wants to be.
 	settled atomic.Bool
-	elected chan bool
-	mends   chan mend
+	// caughtUp: the node has applied what the cluster had when it started.
+	caughtUp atomic.Bool
+	elected  chan bool
+	mends    chan mend
 
 	failOnce sync.Once
 	failed   chan error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -86,6 +87,50 @@ func TestDiskFullStepsAsideAndComesBack(t *testing.T) {
 			c.waitEqual(scores, 50)
 			w.check(t, victim.Archive())
 		})
+	}
+}
+
+// A node is not ready before it has applied what was folded while it was away.
+func TestNotReadyWhileBehind(t *testing.T) {
+	t.Parallel()
+	var slow atomic.Pointer[chan struct{}]
+	c := newCluster(t, 3, func(_ string, cfg *Config) {
+		cfg.faults.lateStart = true
+		cfg.faults.write = func() error {
+			if gate := slow.Load(); gate != nil {
+				<-*gate
+			}
+			return nil
+		}
+	})
+	w := &writer{stream: scores, arch: c.client()}
+	w.mustFold(t, 10, 2)
+	c.waitEqual(scores, 10)
+	victim := c.follower().ID()
+	c.stop(victim)
+	w.mustFold(t, 20, 2)
+	for _, n := range c.nodes {
+		eventually(t, 30*time.Second, "all folds on "+n.ID(), func() bool { return headOn(n, scores).LSN == 30 })
+	}
+	gate := make(chan struct{})
+	slow.Store(&gate)
+	n := c.start(victim)
+	eventually(t, 30*time.Second, "a log that is complete", func() bool {
+		r := n.engine().raft.Load()
+		return n.Status().LeaderID != "" && r.LastIndex() >= c.leader().engine().raft.Load().LastIndex()
+	})
+	looked := time.Now()
+	eventually(t, 30*time.Second, "more than two looks of the node at itself", func() bool {
+		if text, ok := probe(n.checks()); ok || !strings.Contains(text, "[-]caught-up ") {
+			t.Fatalf("ready at LSN %d of 30:\n%s", headOn(n, scores).LSN, text)
+		}
+		return time.Since(looked) > 3*askEvery
+	})
+	slow.Store(nil)
+	close(gate)
+	eventually(t, 30*time.Second, "a node that is ready", func() bool { _, ok := probe(n.checks()); return ok })
+	if lsn := headOn(n, scores).LSN; lsn != 30 {
+		t.Errorf("ready at LSN %d of 30", lsn)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/evtlog/evtlog/archive/replica/api"
 	"github.com/evtlog/evtlog/archive/replica/command"
 	"github.com/evtlog/evtlog/archive/replica/manifest"
 )
@@ -17,6 +18,7 @@ func (e *engine) startLoops() {
 	e.wg.Go(e.watchElections)
 	e.wg.Go(e.watchHealth)
 	e.wg.Go(e.keepMembership)
+	e.wg.Go(e.watchStart)
 	e.wg.Go(e.stateDigests)
 	e.wg.Go(e.mendVolumes)
 }
@@ -33,6 +35,57 @@ func (e *engine) watchElections() {
 			e.n.cfg.Logger.Info("leadership changed", "node", e.n.cfg.ID, "leads", leads)
 		}
 	}
+}
+
+// leaderEnd is how far a leader was when it was asked in its term: where its log
+// ended, and the entry of its newest fold. Both are needed: raft counts an entry
+// as applied once it has handed it over, and not every entry changes a volume.
+type leaderEnd struct{ term, log, fold uint64 }
+
+// watchStart waits until the node has applied what the leader had when this node
+// first heard of it. Only then may the next node of a rolling restart go: a node
+// that votes but is far behind keeps the others from committing.
+func (e *engine) watchStart() {
+	var end leaderEnd
+	for !e.reached(&end) {
+		if !sleep(e.ctx, askEvery) {
+			return
+		}
+	}
+	e.caughtUp.Store(true)
+}
+
+// reached keeps end for as long as the term lasts: another leader's log may be
+// shorter.
+func (e *engine) reached(end *leaderEnd) bool {
+	r := e.raft.Load()
+	if r.State() == raft.Leader {
+		ctx, cancel := context.WithTimeout(e.ctx, askTimeout)
+		defer cancel()
+		return e.n.settleReads(ctx) == nil
+	}
+	if end.log == 0 || end.term != r.CurrentTerm() {
+		*end = e.askLeaderEnd()
+	}
+	return end.log > 0 && r.AppliedIndex() >= end.log && e.fsm.last.Load() >= end.fold
+}
+
+// askLeaderEnd returns zero when no leader could be asked.
+func (e *engine) askLeaderEnd() (end leaderEnd) {
+	lead, err := api.ParseAddress(e.leader().LeaderAddress)
+	if err != nil {
+		return end
+	}
+	for _, st := range e.n.ask(e.ctx, []string{lead.HTTP}) {
+		if st.GetState() != stateLeader || st.GetIncarnation() != e.n.identity().Incarnation {
+			continue
+		}
+		end.term, end.log = st.GetTerm(), st.GetLastIndex()
+		for _, h := range st.GetHeads() {
+			end.fold = max(end.fold, h.GetRaftIndex())
+		}
+	}
+	return end
 }
 
 // healthEvery is how often the node looks at itself.

@@ -2,11 +2,14 @@ package replica
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 
 	"github.com/hashicorp/go-hclog"
+	"github.com/hashicorp/raft"
 )
 
 // raftLogger returns an hclog.Logger whose lines go to l. raft writes nothing to
@@ -22,6 +25,9 @@ type slogSink struct{ l *slog.Logger }
 // Accept implements hclog.SinkAdapter.
 func (s slogSink) Accept(name string, level hclog.Level, msg string, args ...any) {
 	lvl := raftLevel(level)
+	if slices.ContainsFunc(args, nothingNew) {
+		lvl = slog.LevelDebug
+	}
 	if !s.l.Enabled(context.Background(), lvl) {
 		return
 	}
@@ -35,6 +41,13 @@ func (s slogSink) Accept(name string, level hclog.Level, msg string, args ...any
 		attrs = append(attrs, a)
 	}
 	s.l.Log(context.Background(), lvl, msg, attrs...)
+}
+
+// nothingNew recognises what raft calls an error at each snapshot interval of a
+// node that has installed a snapshot and has not applied an entry since.
+func nothingNew(arg any) bool {
+	err, ok := arg.(error)
+	return ok && errors.Is(err, raft.ErrNothingNewToSnapshot)
 }
 
 // raftLevel maps raft's levels. Its "info" tells of every snapshot and vote; it

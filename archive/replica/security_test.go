@@ -100,7 +100,7 @@ func TestProbesAndLimits(t *testing.T) {
 		cfg.Handlers = map[string]http.Handler{"/metrics": http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })}
 	})
 	n := c.leader()
-	eventually(t, 30*time.Second, "settled node", func() bool { return n.engine().settled.Load() })
+	eventually(t, 30*time.Second, "settled node", func() bool { return n.engine().settled.Load() && n.engine().caughtUp.Load() })
 	base := "http://" + n.Address().HTTP
 	get := func(path string) (int, string) {
 		t.Helper()

@@ -87,7 +87,7 @@ func (n *Node) checks() []Check {
 		return append(checks, Check{Name: "raft", Required: true, Detail: "the node is catching up before it takes part"})
 	}
 	lead := Check{Name: "leader", OK: e.leader().LeaderID != "", Required: true, Detail: "no leader is known"}
-	restore := Check{Name: "caught-up", OK: !e.restoring.Load(), Required: true, Detail: "the content of a snapshot is being pulled"}
+	level := Check{Name: "caught-up", OK: e.caughtUp.Load() && !e.restoring.Load(), Required: true, Detail: "what was written while the node was away has not all been applied"}
 	member := Check{Name: "member", OK: e.settled.Load(), Detail: "the node is not yet what it asked to be"}
 	space := Check{Name: "disk", OK: true}
 	if free, err := n.freeSpace(); err != nil || free < 2*n.cfg.ReserveBytes {
@@ -97,7 +97,7 @@ func (n *Node) checks() []Check {
 	if parked := e.store.allParked(); len(parked) > 0 {
 		volumes.OK, volumes.Detail = false, fmt.Sprintf("set aside: %v", parked)
 	}
-	checks = append(checks, Check{Name: "raft", OK: r.State() != raft.Shutdown, Required: true, Detail: "raft has ended"}, lead, restore, member, space, volumes)
+	checks = append(checks, Check{Name: "raft", OK: r.State() != raft.Shutdown, Required: true, Detail: "raft has ended"}, lead, level, member, space, volumes)
 	for i := range checks {
 		if checks[i].OK {
 			checks[i].Detail = ""
