@@ -49,9 +49,10 @@ func (f *faults) option(_ *Config, p *ports) {
 	p.log = &flakyLog{p.log, f}
 	dial := p.dial
 	p.dial = func(ctx context.Context, name string) (reader groupReader, err error) {
-		err = f.around(func() error { reader, err = dial(ctx, name); return err })
+		dialed := false
+		err = f.around(func() error { reader, err = dial(ctx, name); dialed = err == nil; return err })
 		if err != nil {
-			if reader != nil {
+			if dialed {
 				_ = reader.Close()
 			}
 			return nil, err
