@@ -17,8 +17,8 @@ const drainPoll = 20 * time.Millisecond
 
 // Health is the condition of the whole runtime at one moment.
 type Health struct {
-	// State is the worst of all components: Failed before Degraded before
-	// Starting before Ready.
+	// State is the worst of all components: Failed before Stopped before Degraded
+	// before Starting before Ready.
 	State evtlog.State
 	// Components is the supervision tree, in start order.
 	Components []supervise.Node
@@ -77,7 +77,7 @@ func (rt *Runtime) Consumers() []ConsumerStats {
 }
 
 // Drain waits until every group of this runtime's consumers has been given, and
-// has acknowledged, all that its stream holds. Stop appending first; what
+// has acknowledged, all that its stream holds, all of them at one moment. Stop appending first; what
 // handlers append while it waits is waited for as well. It ends early with
 // ctx's error, which names a group that is behind. To have everything in the
 // archive too, call Log.Sweep after it.
@@ -100,39 +100,67 @@ func (rt *Runtime) drain(ctx context.Context) error {
 	}
 }
 
-// behind names a group that has not finished its stream, or "".
+// behind names a group that has not finished its stream, or "". The groups are
+// looked at one after the other, and a handler may append to a stream whose turn
+// is over. So it looks twice: what had nothing to do at the first look and has got
+// nothing new at the second had nothing to do in between, all of it at a time.
 func (rt *Runtime) behind(ctx context.Context) (string, error) {
-	for _, m := range rt.consumers {
-		done, err := CaughtUp(ctx, m.redis, m.plan.Group)
-		if err != nil {
-			return "", err
-		}
-		if !done {
-			return m.plan.key.String() + "/" + m.plan.Group, nil
+	first, behind, err := rt.lookAtGroups(ctx)
+	if behind != "" || err != nil {
+		return behind, err
+	}
+	second, behind, err := rt.lookAtGroups(ctx)
+	if behind != "" || err != nil {
+		return behind, err
+	}
+	for i, m := range rt.consumers {
+		if first[i] != second[i] {
+			return m.groupPath(), nil
 		}
 	}
 	return "", nil
 }
 
+// lookAtGroups returns the top of each consumer's stream, or names the first group
+// that has not finished.
+func (rt *Runtime) lookAtGroups(ctx context.Context) (tops []evtid.ID, behind string, err error) {
+	for _, m := range rt.consumers {
+		top, done, err := caughtUp(ctx, m.redis, m.plan.Group)
+		if err != nil || !done {
+			return nil, m.groupPath(), err
+		}
+		tops = append(tops, top)
+	}
+	return tops, "", nil
+}
+
+// groupPath names the member's group for errors.
+func (m *member) groupPath() string { return m.plan.key.String() + "/" + m.plan.Group }
+
 // CaughtUp reports whether a group has been given, and has acknowledged, all
 // that its stream held when the call began. A group that does not exist has not.
 func CaughtUp(ctx context.Context, log *redislog.Log, group string) (bool, error) {
+	_, done, err := caughtUp(ctx, log, group)
+	return done, err
+}
+
+// caughtUp also returns the newest id of the stream when the call began.
+func caughtUp(ctx context.Context, log *redislog.Log, group string) (top evtid.ID, done bool, err error) {
 	// The top first: what is appended after it is not waited for by this look.
-	top, err := log.Last(ctx)
-	if err != nil {
-		return false, err
+	if top, err = log.Last(ctx); err != nil {
+		return top, false, err
 	}
 	groups, err := log.Groups(ctx)
 	if err != nil {
-		return false, err
+		return top, false, err
 	}
 	for _, g := range groups {
 		if g.Name == group {
 			skipped, err := log.SkippedRanges(ctx, g.Name)
-			return err == nil && finished(top, g.LastDelivered, g.Pending, len(skipped)), err
+			return top, err == nil && finished(top, g.LastDelivered, g.Pending, len(skipped)), err
 		}
 	}
-	return false, nil
+	return top, false, nil
 }
 
 // finished decides whether a group has nothing left to do.
