@@ -156,14 +156,17 @@ func nextAttempt(former int, pause, served time.Duration) int {
 }
 
 // blockFor returns how long a read may park: until the next thing that is due,
-// at most block. Zero means not at all.
+// at most block. Zero means not at all. It is in whole milliseconds, as Redis
+// takes it, and rounded up: what is due in less would be awaited by asking again
+// and again.
 func blockFor(now time.Time, block time.Duration, due ...time.Time) time.Duration {
 	for _, d := range due {
 		if !d.IsZero() {
 			block = min(block, d.Sub(now))
 		}
 	}
-	return max(block, 0)
+	const ms = time.Millisecond
+	return max((block+ms-1).Truncate(ms), 0)
 }
 
 // aheadFacts is what reading ahead depends on.

@@ -128,6 +128,9 @@ func TestBlockFor(t *testing.T) {
 		"the earliest counts":  {[]time.Time{now.Add(700 * time.Millisecond), {}, now.Add(200 * time.Millisecond)}, 200 * time.Millisecond},
 		"overdue: no wait":     {[]time.Time{now.Add(-time.Hour), now.Add(time.Hour)}, 0},
 		"due now: no wait":     {[]time.Time{now}, 0},
+		"almost due: not now":  {[]time.Time{now.Add(time.Nanosecond)}, time.Millisecond},
+		"rounded up":           {[]time.Time{now.Add(49*time.Millisecond + 1)}, 50 * time.Millisecond},
+		"just overdue":         {[]time.Time{now.Add(-time.Nanosecond)}, 0},
 	} {
 		if got := blockFor(now, time.Second, tc.due...); got != tc.want {
 			t.Errorf("%s: blockFor = %s, want %s", name, got, tc.want)
