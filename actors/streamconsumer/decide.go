@@ -166,7 +166,7 @@ func blockFor(now time.Time, block time.Duration, due ...time.Time) time.Duratio
 		}
 	}
 	const ms = time.Millisecond
-	return max((block+ms-1).Truncate(ms), 0)
+	return max((block + ms - 1).Truncate(ms), 0)
 }
 
 // aheadFacts is what reading ahead depends on.
