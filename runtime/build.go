@@ -25,6 +25,7 @@ type member struct {
 	plan  consumerPlan
 	redis *redislog.Log
 	actor *streamconsumer.Consumer
+	rest  rest
 }
 
 // deadTries bounds how often an entry for a dead stream is appended anew when

@@ -1,6 +1,7 @@
 package runtime
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -50,7 +51,7 @@ type SeekReport struct {
 // Afterwards the group owes the records above the position, and what is pending.
 // Members of this runtime are paused meanwhile; stop or pause those of other
 // processes first. Without such a group it is evtlog.ErrNoGroup; for a stream
-// that this runtime neither writes nor consumes it is ErrUnknownStream.
+// that this runtime neither declares nor consumes it is ErrUnknownStream.
 func (rt *Runtime) Seek(ctx context.Context, stream evtlog.StreamName, group string, to Position, dryRun bool) (report SeekReport, err error) {
 	err = rt.life.do("seek", func() (err error) {
 		report, err = rt.seek(ctx, stream, group, to, dryRun)
@@ -61,13 +62,16 @@ func (rt *Runtime) Seek(ctx context.Context, stream evtlog.StreamName, group str
 
 func (rt *Runtime) seek(ctx context.Context, stream evtlog.StreamName, group string, to Position, dryRun bool) (SeekReport, error) {
 	redis, arch, err := rt.openLog(stream)
-	if err != nil {
+	if err = cmp.Or(to.err, err); err != nil {
 		return SeekReport{}, err
 	}
 	members, err := rt.membersOf(stream, group)
 	if err == nil && !dryRun {
-		defer resumeOnly(members)()
-		if err := rt.Pause(ctx, stream, group); err != nil {
+		for _, m := range members {
+			m.change(func(r *rest) { r.seeks++ })
+			defer m.change(func(r *rest) { r.seeks-- })
+		}
+		if err := awaitRest(ctx, members); err != nil {
 			return SeekReport{}, err
 		}
 	}
@@ -80,23 +84,7 @@ func (rt *Runtime) seek(ctx context.Context, stream evtlog.StreamName, group str
 	return report, err
 }
 
-// resumeOnly returns a function that resumes those members that are not paused
-// now.
-func resumeOnly(members []*member) func() {
-	var active []*member
-	for _, m := range members {
-		if !m.actor.Pausing() {
-			active = append(active, m)
-		}
-	}
-	return func() {
-		for _, m := range active {
-			m.actor.Resume()
-		}
-	}
-}
-
-// openLog finds a stream that this runtime writes or consumes, and its archive.
+// openLog finds a stream that this runtime declares or consumes, and its archive.
 func (rt *Runtime) openLog(stream evtlog.StreamName) (*redislog.Log, archive.Archive, error) {
 	for _, m := range rt.consumers {
 		if nameOf(m.plan.key) == stream {
