@@ -162,3 +162,46 @@ func TestLagCountsWhatOnlyTheArchiveHas(t *testing.T) {
 type reach struct{ *archivetest.Memory }
 
 func (r reach) Watermark(ctx context.Context) (evtid.ID, error) { return r.Memory.Watermark(ctx, sq) }
+
+// Without the archive a group can be moved all the same: what is counted is what
+// can be read, and it is said that this is not all.
+func TestSeekToTheHeadWithoutTheArchive(t *testing.T) {
+	srv, arch, _ := wroteAndStopped(t, 20)
+	var l ledger
+	rt := consumes(t, srv, arch, &l, 20)
+	log := liveLog(t, srv)
+	for _, dry := range []bool{true, false} {
+		r, err := runtime.SeekGroup(bounded(t), log, nil, "g", runtime.Position{}, dry)
+		if err != nil || r.RepeatedRecords != 5 || r.Exact || r.Done == dry {
+			t.Errorf("dry %v: %+v, %v; want 5 repeated or more", dry, r, err)
+		}
+	}
+	await(t, "all are handled again", func() bool { return l.count() == 40 })
+	if err := rt.Drain(bounded(t)); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a trim has taken from a group is skipped as well, and without an archive
+// nobody can count it.
+func TestSeekOverWhatWasTrimmed(t *testing.T) {
+	srv := redistest.Start(t)
+	rt := start(t, runtime.Config{
+		Redis: redislog.Config{URL: srv.URL()}, Streams: []runtime.Stream{{Queue: "q", Name: "s", Retention: evtlog.Keep{Last: 5, Exact: true}}},
+	})
+	if _, err := liveLog(t, srv).CreateGroup(bounded(t), "late", redislog.Head()); err != nil {
+		t.Fatal(err)
+	}
+	log, err := rt.Stream("q", "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	appendN(t, log, 20)
+	if err := log.Sweep(bounded(t)); err != nil {
+		t.Fatal(err)
+	}
+	r, err := rt.Seek(bounded(t), sq, "late", runtime.After(evtid.Max), true)
+	if err != nil || r.SkippedRecords != 5 || r.Exact {
+		t.Errorf("to the end: %+v, %v; want 5 skipped or more", r, err)
+	}
+}

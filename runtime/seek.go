@@ -3,6 +3,7 @@ package runtime
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -24,7 +25,7 @@ func After(id evtid.ID) Position { return Position{after: id} }
 
 // FromInstant is the place before the first record that was appended at or after
 // an instant, to the millisecond. An instant in the future is the end of the
-// stream.
+// stream; one before 1970 is refused by Seek with evtid.ErrBeforeUnixEpoch.
 func FromInstant(t time.Time) Position {
 	bound, err := evtid.Floor(t)
 	return Position{after: bound.Before(), err: err}
@@ -36,15 +37,15 @@ type SeekReport struct {
 	// SkippedRecords counts the records that the group owed and will not be given,
 	// RepeatedRecords those that it will be given again.
 	SkippedRecords, RepeatedRecords int64
-	// Exact is false when the counts leave records out: part of what is counted was
-	// trimmed, and there is no archive to count it in.
+	// Exact is false when the counts may leave records out: part of what is counted
+	// was trimmed, and there is no archive to count it in.
 	Exact bool
 	// Done is false for a dry run.
 	Done bool
 }
 
-// Seek moves a group to a position. A dry run changes nothing, and says exactly
-// how many records would be skipped or repeated. The archive is asked how far it
+// Seek moves a group to a position. A dry run changes nothing, and says how many
+// records would be skipped or repeated. The archive is asked how far it
 // reaches, so the head of the log is the first archived record, whatever became of
 // the keys in Redis.
 //
@@ -115,7 +116,7 @@ func (a archived) Watermark(ctx context.Context) (evtid.ID, error) {
 
 // SeekGroup is Seek for a program that runs no Runtime. It pauses nobody. arch
 // may be nil; then only the floor in Redis tells what was archived, and after it
-// was deleted, nothing does. An archive that does not answer is an error, and
+// was deleted, nothing does, and only what is live is counted. An archive that does not answer is an error, and
 // nothing is moved.
 func SeekGroup(ctx context.Context, log *redislog.Log, arch archive.Archive, group string, to Position, dryRun bool) (SeekReport, error) {
 	if to.err != nil {
@@ -137,27 +138,52 @@ func SeekGroup(ctx context.Context, log *redislog.Log, arch archive.Archive, gro
 		}
 	}
 	report := SeekReport{SeekPlan: plan, Done: !dryRun, Exact: true}
-	reader := archive.NewReader(nameOf(log.Stream()), log, arch)
-	for _, part := range []struct {
-		ranges []redislog.SkippedRange
-		count  *int64
-	}{{plan.Skipped, &report.SkippedRecords}, {plan.Repeated, &report.RepeatedRecords}} {
-		for _, r := range part.ranges {
-			n, _, err := countRecords(ctx, reader, r, 0)
-			if err != nil {
-				return report, err
-			}
-			*part.count += n
-			report.Exact = report.Exact && countable(r, plan.Floor, arch != nil)
-		}
-	}
-	return report, nil
+	err = report.count(ctx, archive.NewReader(nameOf(log.Stream()), log, arch), arch != nil)
+	return report, err
 }
 
-// countable reports whether a range can be counted whole: below the floor only
-// with the archive.
-func countable(r redislog.SkippedRange, floor evtid.ID, archived bool) bool {
-	return archived || !r.After.Less(floor)
+// count counts the records of the plan's ranges.
+func (r *SeekReport) count(ctx context.Context, reader *archive.Reader, archived bool) error {
+	for _, part := range []struct {
+		ranges []redislog.SkippedRange
+		// trimmed is up to where records may have left the stream.
+		trimmed evtid.ID
+		count   *int64
+	}{
+		// What a group owes below its position was recorded by a trim.
+		{r.Skipped, later(r.Floor, r.From), &r.SkippedRecords},
+		{r.Repeated, r.Floor, &r.RepeatedRecords},
+	} {
+		for _, span := range part.ranges {
+			n, whole, err := countReadable(ctx, reader, span, archived)
+			if err != nil {
+				return err
+			}
+			*part.count += n
+			r.Exact = r.Exact && whole && countable(span, part.trimmed, archived)
+		}
+	}
+	return nil
+}
+
+// countable reports whether a range can be counted whole: below what was trimmed
+// only with the archive.
+func countable(r redislog.SkippedRange, trimmed evtid.ID, archived bool) bool {
+	return archived || !r.After.Less(trimmed)
+}
+
+// countReadable counts the records of a range. Without an archive it goes on behind
+// what has left the stream, and says whether that was all.
+func countReadable(ctx context.Context, reader *archive.Reader, r redislog.SkippedRange, archived bool) (n int64, whole bool, err error) {
+	for whole = true; ; whole = false {
+		part, _, err := countRecords(ctx, reader, r, 0)
+		n += part
+		var gap *archive.GapError
+		if archived || !errors.As(err, &gap) || !r.After.Less(gap.To) {
+			return n, whole, err
+		}
+		r.After = gap.To
+	}
 }
 
 // countRecords counts the records of a range, across archive and live stream,
