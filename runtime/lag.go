@@ -52,7 +52,7 @@ type Lag struct {
 	Position, Top evtid.ID
 }
 
-// Lag returns the lag of every group of the streams that this runtime writes or
+// Lag returns the lag of every group of the streams that this runtime declares or
 // consumes, ordered by stream and group. It reads what the groups are behind, so
 // it is for operators, not for a hot loop.
 func (rt *Runtime) Lag(ctx context.Context) (lags []Lag, err error) {
@@ -113,22 +113,21 @@ func GroupLags(ctx context.Context, log *redislog.Log, arch archive.Archive) ([]
 	if err != nil {
 		return nil, err
 	}
+	name := nameOf(log.Stream())
+	c := lagCounter{log: log, reader: archive.NewReader(name, log, arch), archived: arch != nil, top: top, now: time.Now()}
+	if arch != nil {
+		// What it holds above the top went with a stream that was deleted or set back,
+		// or was appended since.
+		reach, err := arch.Watermark(ctx, name)
+		c.unanswered, c.top = err, later(top, reach)
+	}
+	// The groups last: what they were given since is not owed.
 	groups, err := log.Groups(ctx)
 	if err != nil {
 		return nil, err
 	}
-	name := nameOf(log.Stream())
-	c := lagCounter{log: log, reader: archive.NewReader(name, log, arch), archived: arch != nil, top: top, now: time.Now()}
 	if c.floor, err = log.Floor(ctx); err != nil {
 		return nil, err
-	}
-	if arch != nil {
-		// What it holds above the top went with a stream that was deleted or set back.
-		reach, err := arch.Watermark(ctx, name)
-		if ctx.Err() != nil {
-			return nil, err
-		}
-		c.unanswered, c.top = err, later(top, reach)
 	}
 	lags := make([]Lag, 0, len(groups))
 	for _, g := range groups {
@@ -216,10 +215,16 @@ func (c *lagCounter) pending(ctx context.Context, g redislog.GroupInfo, owed []r
 		return nil
 	}
 	page, err := c.log.Pending(ctx, g.Name, evtid.ID{}, pendingPage, "", 0)
-	if err != nil || len(page) == 0 {
+	if err != nil {
 		return err
 	}
-	lag.Pending, lag.Holder, f.oldest = max(g.Pending, int64(len(page))), page[0].Consumer, page[0].ID
+	if lag.Pending = int64(len(page)); lag.Pending == pendingPage {
+		lag.Pending = max(g.Pending, pendingPage)
+	}
+	if len(page) == 0 {
+		return nil
+	}
+	lag.Holder, f.oldest = page[0].Consumer, page[0].ID
 	f.foreign = page[0].Raw != ""
 	f.counted = lag.Pending
 	if lag.Pending > pendingPage {

@@ -11,6 +11,7 @@ import (
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/actors/streamconsumer"
 	"github.com/evtlog/evtlog/archive"
+	"github.com/evtlog/evtlog/archive/archivetest"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/internal/redistest"
 	"github.com/evtlog/evtlog/redislog"
@@ -158,6 +159,96 @@ func TestLagCountsNoFurtherThanItsLimit(t *testing.T) {
 		}
 		if live.asked > 2*CountLimit {
 			t.Errorf("with %d pending %d records were read", pending, live.asked)
+		}
+	}
+}
+
+// ending is an archive whose watermark is answered in the moment ctx ends.
+type ending struct {
+	*archivetest.Memory
+	end context.CancelFunc
+}
+
+func (e ending) Watermark(context.Context, evtlog.StreamName) (evtid.ID, error) {
+	e.end()
+	return evtid.ID{}, nil
+}
+
+// A context that ends while the archive answers is an error, and not a stream
+// without groups.
+func TestLagOfAContextThatEnds(t *testing.T) {
+	_, rt, log := withStream(t, Stream{})
+	appended(t, log)
+	if _, err := log.redis.CreateGroup(t.Context(), "g", redislog.Head()); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	lags, err := GroupLags(ctx, rt.client.Log(log.redis.Stream()), ending{archivetest.NewMemory(), cancel})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("%+v, %v", lags, err)
+	}
+}
+
+// busy is an archive of a stream that is appended to, archived and consumed while
+// the archive is asked how far it reaches.
+type busy struct {
+	*archivetest.Memory
+	meanwhile func()
+}
+
+func (b busy) Watermark(ctx context.Context, s evtlog.StreamName) (evtid.ID, error) {
+	b.meanwhile()
+	return b.Memory.Watermark(ctx, s)
+}
+
+// A group that is at the end of its stream before and after a look is not behind
+// by what came and was handled during it.
+func TestLagOfABusyGroup(t *testing.T) {
+	store := archivetest.NewMemory()
+	srv, _, log := withStream(t, Stream{Durability: Commit, Archive: store})
+	appended(t, log)
+	if _, err := log.redis.CreateGroup(t.Context(), "g", redislog.New()); err != nil {
+		t.Fatal(err)
+	}
+	lags, err := GroupLags(t.Context(), log.redis, busy{store, func() {
+		id := appended(t, log)
+		if err := log.Sweep(t.Context()); err != nil {
+			t.Error(err)
+		}
+		srv.Do("XGROUP", "SETID", "emq:{q}:stream:s", "g", id.Entry())
+	}})
+	if err != nil || len(lags) != 1 || !lags[0].Known || lags[0].Entries != 0 || lags[0].Position != lags[0].Top {
+		t.Errorf("%+v, %v; want nothing owed", lags, err)
+	}
+}
+
+// What was acknowledged since the group was looked at is not pending any more.
+func TestPendingIsPartOfTheLag(t *testing.T) {
+	_, _, log := withStream(t, Stream{})
+	if _, err := log.redis.CreateGroup(t.Context(), "g", redislog.Head()); err != nil {
+		t.Fatal(err)
+	}
+	then := redislog.GroupInfo{Name: "g", Pending: 3}
+	c := lagCounter{log: log.redis}
+	for _, there := range []int64{0, 2} {
+		if there > 0 {
+			appended(t, log)
+			appended(t, log)
+			reader, err := log.redis.NewGroupReader(t.Context(), "g", "m")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := reader.ReadNew(2, 0); err != nil {
+				t.Fatal(err)
+			}
+			if err := reader.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var f lagFacts
+		lag := Lag{Pending: then.Pending}
+		if err := c.pending(t.Context(), then, nil, &f, &lag); err != nil || lag.Pending != there || f.counted != there {
+			t.Errorf("with %d: %+v, counted %d, %v", there, lag, f.counted, err)
 		}
 	}
 }
