@@ -205,3 +205,25 @@ func TestSeekOverWhatWasTrimmed(t *testing.T) {
 		t.Errorf("to the end: %+v, %v; want 5 skipped or more", r, err)
 	}
 }
+
+// The archive of a stream is known when any consumer was given it, whichever comes
+// first.
+func TestArchiveOfTheSecondConsumer(t *testing.T) {
+	srv, arch, _ := wroteAndStopped(t, 20)
+	member := func(group string, a archive.Archive) runtime.Consumer {
+		return runtime.Consumer{
+			Queue: "q", Stream: "s", Group: group, Name: "m", Start: streamconsumer.FromNew, Archive: a,
+			Handler: func(context.Context, evtlog.Delivery) error { return nil },
+		}
+	}
+	rt := start(t, runtime.Config{
+		Redis: redislog.Config{URL: srv.URL()}, Consumers: []runtime.Consumer{member("a", nil), member("b", arch)},
+	})
+	lags, err := rt.Lag(bounded(t))
+	if err != nil || len(lags) != 2 || !lags[0].Recoverable || !lags[1].Recoverable {
+		t.Errorf("lags %+v, %v", lags, err)
+	}
+	if r, err := rt.Seek(bounded(t), sq, "b", runtime.Position{}, true); err != nil || r.RepeatedRecords != 20 || !r.Exact {
+		t.Errorf("to the head: %+v, %v; want 20 repeated", r, err)
+	}
+}

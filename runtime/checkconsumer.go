@@ -29,6 +29,27 @@ func (p *plan) addConsumers(streams map[keyspace.Stream]int) error {
 		}
 		p.consumers = append(p.consumers, cp)
 	}
+	return p.shareArchives()
+}
+
+// shareArchives gives all consumers of a stream the archive that one of them has: a
+// stream has one, and who asks for it may ask any of them.
+func (p *plan) shareArchives() error {
+	owner := map[keyspace.Stream]int{}
+	for i, c := range p.consumers {
+		if c.Archive == nil {
+			continue
+		}
+		if first, ok := owner[c.key]; ok && p.consumers[first].Archive != c.Archive {
+			return bad(c.field+".Archive", fmt.Sprintf("%T", c.Archive), fmt.Sprintf("%s has another archive of the same stream", p.consumers[first].field))
+		}
+		owner[c.key] = i
+	}
+	for i, c := range p.consumers {
+		if first, ok := owner[c.key]; ok {
+			p.consumers[i].Archive = p.consumers[first].Archive
+		}
+	}
 	return nil
 }
 

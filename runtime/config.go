@@ -124,8 +124,8 @@ type Consumer struct {
 	// RetryMin and RetryMax bound the back-off before a failed entry is offered
 	// again. 0 means 1 second and 1 minute.
 	RetryMin, RetryMax time.Duration
-	// Archive serves pending entries that were trimmed, when the stream is not
-	// one of Config.Streams (whose own archive is used).
+	// Archive serves what was trimmed, when the stream is not one of Config.Streams
+	// (whose own archive is used). All consumers of the stream share it.
 	Archive archive.Archive
 }
 

@@ -85,6 +85,11 @@ func TestCheckNamesTheField(t *testing.T) {
 			Streams:   []Stream{{Queue: "q", Name: "s", Durability: Commit, Archive: store}},
 			Consumers: []Consumer{func() Consumer { c := consumer; c.Archive = archivetest.NewMemory(); return c }()},
 		}},
+		{"Consumers[1].Archive", "Consumers[0] has another archive", func() Config {
+			cfg := with(func(c *Consumer) { c.Name, c.Archive = "m2", store })
+			cfg.Consumers[0].Archive = archivetest.NewMemory()
+			return cfg
+		}()},
 	} {
 		// Nothing of it may be found out by asking a server.
 		dialled := false

@@ -54,8 +54,8 @@ type Update struct {
 //
 // The sequence ends when ctx does or the runtime stops, without an error, or after a
 // *keyspace.NameError, or evtlog.ErrStopped when the runtime had stopped before. Streams that are declared in the configuration are read
-// with their archive, streams that are only consumed here with the archive of
-// such a consumer, others from the live stream alone.
+// with their archive, streams that are only consumed here with the archive of their
+// consumers, others from the live stream alone.
 func (rt *Runtime) Follow(ctx context.Context, queue, stream string, after evtid.ID) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		key, err := keyspace.NewStream(queue, stream)
@@ -79,19 +79,17 @@ func (rt *Runtime) Follow(ctx context.Context, queue, stream string, after evtid
 }
 
 // reader returns the merged reader of a declared stream, one with the archive of
-// a consumer, or one of the live stream, and the archive that it joins, nil for
+// its consumers, or one of the live stream, and the archive that it joins, nil for
 // none.
 func (rt *Runtime) reader(key keyspace.Stream) (evtlog.Reader, archive.Archive) {
 	if l, ok := rt.logs[nameOf(key)]; ok {
 		return l.reader, l.archive
 	}
-	var arch archive.Archive
-	for _, m := range rt.consumers {
-		if m.plan.key == key && m.plan.Archive != nil {
-			arch = m.plan.Archive
-		}
+	log, arch, err := rt.openLog(nameOf(key))
+	if err != nil {
+		log = rt.client.Log(key) // nothing is known of it here
 	}
-	return archive.NewReader(nameOf(key), rt.client.Log(key), arch), arch
+	return archive.NewReader(nameOf(key), log, arch), arch
 }
 
 // gapBehind decides whether records after a cursor may have been trimmed: those
