@@ -2,6 +2,8 @@ package runtime
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/evtlog/evtlog/actors/streamconsumer"
@@ -79,6 +81,9 @@ func checkConsumer(field string, c Consumer) (consumerPlan, error) {
 		if err := keyspace.CheckMember(c.Name); err != nil {
 			return consumerPlan{}, refused(field+".Name", c.Name, err)
 		}
+		if leasable(c.Name) {
+			return consumerPlan{}, bad(field+".Name", c.Name, "a member without a name, here or in another process, may lease it, and two would work under one name: choose another, or leave it empty")
+		}
 	}
 	switch {
 	case c.Start != streamconsumer.FromHead && c.Start != streamconsumer.FromNew:
@@ -90,6 +95,13 @@ func checkConsumer(field string, c Consumer) (consumerPlan, error) {
 		return consumerPlan{}, err
 	}
 	return consumerPlan{Consumer: c, field: field, key: key}, checkPauses(field, c)
+}
+
+// leasable reports whether a name is one of "slot-1" to "slot-n", which members
+// without a name take, whoever has it in its configuration.
+func leasable(name string) bool {
+	n, err := strconv.Atoi(strings.TrimPrefix(name, "slot-"))
+	return err == nil && 1 <= n && n <= streamconsumer.MaxSlots && name == "slot-"+strconv.Itoa(n)
 }
 
 // checkCounts checks the numbers of a consumer and how they go together. The rules

@@ -94,8 +94,8 @@ type Consumer struct {
 	Group  string
 	// Name is the member's name. It must stay the same across restarts of the
 	// process, and be used by one process at a time: what is pending under it is
-	// drained first when it starts. Empty means a leased name, "slot-1" to "slot-n";
-	// see streamconsumer.Config.
+	// drained first when it starts. Empty means a leased name, "slot-1" to "slot-n",
+	// which no configured one may be; see streamconsumer.Config.
 	Name string
 	// Slots is the number of leased names of the group, when Name is empty. 0 means
 	// 64.

@@ -78,6 +78,8 @@ func TestCheckNamesTheField(t *testing.T) {
 		{"Consumers[1].Group", "group", with(func(c *Consumer) { c.Group = "" })},
 		{"Consumers[1].Name", "consumer", with(func(c *Consumer) { c.Name = "a/b" })},
 		{"Consumers[1].Name", "same member", with(func(*Consumer) {})},
+		{"Consumers[1].Name", "may lease", with(func(c *Consumer) { c.Name = "slot-1" })},
+		{"Consumers[1].Name", "may lease", with(func(c *Consumer) { c.Name = "slot-1000" })},
 		{"Consumers[1].Start", "where a new group begins", with(func(c *Consumer) { c.Name, c.Start = "m2", 0 })},
 		{"Consumers[1].Start", "where a new group begins", with(func(c *Consumer) { c.Name, c.Start = "m2", 99 })},
 		{"Consumers[1].Handler", "handler", with(func(c *Consumer) { c.Name, c.Handler = "m2", nil })},
@@ -163,6 +165,19 @@ func TestConsumerRulesAreTheConsumersOwn(t *testing.T) {
 	}
 	if refusals == 0 || refusals == 300 {
 		t.Errorf("%d of 300 were refused: the rules were not put to the test", refusals)
+	}
+}
+
+// Names that only resemble a leased one are free.
+func TestNamesLikeALeasedOne(t *testing.T) {
+	for _, name := range []string{"slot", "slot-", "slot-0", "slot-01", "slot-1001", "slot-1a", "Slot-1", "slot-1-1"} {
+		_, err := check(Config{Consumers: []Consumer{{
+			Queue: "q", Stream: "s", Group: "g", Name: name, Start: streamconsumer.FromNew,
+			Handler: func(context.Context, evtlog.Delivery) error { return nil },
+		}}})
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }
 
