@@ -38,10 +38,11 @@ type consumerPlan struct {
 	label string
 }
 
+// group names the consumer's group among those of all streams.
+func (c consumerPlan) group() string { return c.key.String() + "/" + c.Group }
+
 // path is the consumer's place in the supervision tree.
-func (c consumerPlan) path() string {
-	return "consumer/" + c.key.String() + "/" + c.Group + "/" + c.label
-}
+func (c consumerPlan) path() string { return "consumer/" + c.group() + "/" + c.label }
 
 // path is the stream's place in the supervision tree.
 func (s streamPlan) path() string { return "stream/" + s.key.String() }

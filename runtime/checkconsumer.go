@@ -13,7 +13,7 @@ import (
 // addConsumers checks the consumers, one by one and against the streams, whose
 // place in the configuration is in streams.
 func (p *plan) addConsumers(streams map[keyspace.Stream]int) error {
-	members := map[string]int{}
+	members, leasing := map[string]int{}, map[string]int{}
 	for i, c := range p.Config.Consumers {
 		cp, err := checkConsumer(fmt.Sprintf("Consumers[%d]", i), c)
 		if err != nil {
@@ -21,6 +21,9 @@ func (p *plan) addConsumers(streams map[keyspace.Stream]int) error {
 		}
 		if cp.label = c.Name; c.Name == "" {
 			cp.label = fmt.Sprintf("leased#%d", i+1)
+			if err := cp.checkSlots(leasing); err != nil {
+				return err
+			}
 		}
 		if first, dup := members[cp.path()]; dup {
 			return bad(cp.field+".Name", c.Name, fmt.Sprintf("Consumers[%d] is the same member of the same group", first))
@@ -32,6 +35,16 @@ func (p *plan) addConsumers(streams map[keyspace.Stream]int) error {
 		p.consumers = append(p.consumers, cp)
 	}
 	return p.shareArchives()
+}
+
+// checkSlots counts the members of each group that lease their names. One for whom
+// none can be left would never be ready, and the start would wait for it.
+func (c *consumerPlan) checkSlots(leasing map[string]int) error {
+	leasing[c.group()]++
+	if n, slots := leasing[c.group()], orDefault(c.Slots, streamconsumer.DefaultSlots); n > slots {
+		return bad(c.field+".Slots", c.Slots, fmt.Sprintf("%d members without a name are in the group, and there are %d names: allow more, or run fewer members", n, slots))
+	}
+	return nil
 }
 
 // shareArchives gives all consumers of a stream the archive that one of them has: a

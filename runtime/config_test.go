@@ -55,6 +55,11 @@ func TestCheckNamesTheField(t *testing.T) {
 		{"Consumers[1].Count", "1 to 10000", with(func(c *Consumer) { c.Name, c.Count = "m2", 10_001 })},
 		{"Consumers[1].Slots", "without a name", with(func(c *Consumer) { c.Name, c.Slots = "m2", 3 })},
 		{"Consumers[1].Slots", "1 to 1000", with(func(c *Consumer) { c.Name, c.Slots = "", 1001 })},
+		{"Consumers[1].Slots", "2 members without a name", func() Config {
+			cfg := with(func(c *Consumer) { c.Name, c.Slots = "", 1 })
+			cfg.Consumers[0].Name, cfg.Consumers[0].Slots = "", 1
+			return cfg
+		}()},
 		{"Consumers[1].Workers", "Count (2)", with(func(c *Consumer) { c.Name, c.Count, c.Workers = "m2", 2, 3 })},
 		{"Consumers[1].Workers", "-1", with(func(c *Consumer) { c.Name, c.Workers = "m2", -1 })},
 		{"Consumers[1].Workers", "MaxDeliveries", with(func(c *Consumer) { c.Name, c.Workers, c.MaxDeliveries = "m2", 2, 1 })},

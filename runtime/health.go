@@ -115,7 +115,7 @@ func (rt *Runtime) behind(ctx context.Context) (string, error) {
 	}
 	for i, m := range rt.consumers {
 		if first[i] != second[i] {
-			return m.groupPath(), nil
+			return m.plan.group(), nil
 		}
 	}
 	return "", nil
@@ -127,15 +127,12 @@ func (rt *Runtime) lookAtGroups(ctx context.Context) (tops []evtid.ID, behind st
 	for _, m := range rt.consumers {
 		top, done, err := caughtUp(ctx, m.redis, m.plan.Group)
 		if err != nil || !done {
-			return nil, m.groupPath(), err
+			return nil, m.plan.group(), err
 		}
 		tops = append(tops, top)
 	}
 	return tops, "", nil
 }
-
-// groupPath names the member's group for errors.
-func (m *member) groupPath() string { return m.plan.key.String() + "/" + m.plan.Group }
 
 // CaughtUp reports whether a group has been given, and has acknowledged, all
 // that its stream held when the call began. A group that does not exist has not.

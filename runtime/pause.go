@@ -76,10 +76,10 @@ func awaitRest(ctx context.Context, members []*member) error {
 	for _, m := range members {
 		for !m.actor.Stats().Paused {
 			if !m.actor.Pausing() {
-				return fmt.Errorf("runtime: pause: group %s: %w", m.groupPath(), ErrResumed)
+				return fmt.Errorf("runtime: pause: group %s: %w", m.plan.group(), ErrResumed)
 			}
 			if err := supervise.Wait(ctx, restPoll); err != nil {
-				return fmt.Errorf("runtime: pause: group %s: a handler still runs, or redis does not answer: %w", m.groupPath(), err)
+				return fmt.Errorf("runtime: pause: group %s: a handler still runs, or redis does not answer: %w", m.plan.group(), err)
 			}
 		}
 	}
