@@ -151,3 +151,25 @@ func TestFollowRightBehindAnAppend(t *testing.T) {
 		}
 	}
 }
+
+// The runtime ends under a follower that is reading: the sequence ends without the
+// error that this gives.
+func TestFollowEndsQuietlyWithTheRuntime(t *testing.T) {
+	store := archivetest.NewMemory()
+	_, rt, log := withStream(t, Stream{Durability: Commit, Archive: store})
+	appended(t, log)
+	if err := log.Sweep(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	store.SetHook(func(_ context.Context, step archivetest.Step) error {
+		if step != archivetest.BeforeRead {
+			return nil
+		}
+		rt.end()
+		return errors.New("the connection was closed")
+	})
+	for u, err := range rt.Follow(t.Context(), "q", "s", evtid.ID{}) {
+		t.Errorf("%+v, %v", u, err)
+		break
+	}
+}

@@ -71,7 +71,7 @@ func (rt *Runtime) Follow(ctx context.Context, queue, stream string, after evtid
 		var hints sync.WaitGroup
 		defer hints.Wait()
 		defer cancel()
-		f := &follower{cursor: after, hint: make(chan struct{}, 1), yield: yield, stream: rt.client.Log(key)}
+		f := &follower{life: rt.life, cursor: after, hint: make(chan struct{}, 1), yield: yield, stream: rt.client.Log(key)}
 		f.reader, f.arch = rt.reader(key)
 		hints.Go(func() { rt.hint(ctx, queue, f.hint) })
 		f.run(ctx)
@@ -138,6 +138,7 @@ func (rt *Runtime) hint(ctx context.Context, queue string, hint chan<- struct{})
 
 // follower is one Follow under way.
 type follower struct {
+	life   life
 	reader evtlog.Reader
 	stream *redislog.Log
 	// arch is nil when there is none: then a trim may pass the cursor, and only the
@@ -159,7 +160,7 @@ func (f *follower) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := f.read(ctx)
 		switch {
-		case errors.Is(err, errLeft) || over(ctx):
+		case errors.Is(err, errLeft) || f.over(ctx):
 			return
 		case err != nil:
 			if !f.fail(ctx, err) {
@@ -285,8 +286,9 @@ func (f *follower) wait(ctx context.Context) {
 }
 
 // over reports whether ctx has ended, or is about to: a socket notices the
-// deadline it was given a moment before the context does.
-func over(ctx context.Context) bool {
+// deadline it was given a moment before the context does, and connections are
+// closed a moment before ctx is told of the runtime's end.
+func (f *follower) over(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && !time.Now().Before(deadline)
+	return ctx.Err() != nil || f.life.ended.Err() != nil || ok && !time.Now().Before(deadline)
 }
