@@ -2,7 +2,6 @@ package runtime
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"slices"
 	"time"
@@ -49,7 +48,7 @@ func (s *settings) run(ctx context.Context, ready func()) error {
 func (s *settings) look(ctx context.Context) {
 	info, err := s.server(ctx)
 	if err != nil {
-		if !errors.Is(err, context.Canceled) {
+		if ctx.Err() == nil {
 			s.log.Warn("the settings of redis could not be read", "err", err)
 		}
 		return

@@ -101,6 +101,25 @@ func TestPolicyWithoutConfig(t *testing.T) {
 	}
 }
 
+// A look that a stop breaks off is not a server that does not tell.
+func TestSettingsAreSilentOnAStop(t *testing.T) {
+	var text strings.Builder
+	looking := make(chan struct{})
+	s := &settings{every: time.Hour, log: slog.New(slog.NewTextHandler(&text, nil)), server: func(ctx context.Context) (redislog.ServerInfo, error) {
+		close(looking)
+		<-ctx.Done()
+		return redislog.ServerInfo{}, &redislog.ConnError{Op: "info", Err: context.Cause(ctx)}
+	}}
+	ctx, stop := context.WithCancelCause(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx, func() {}) }()
+	<-looking
+	stop(evtlog.ErrStopped)
+	if err := <-ended; err != nil || text.Len() > 0 {
+		t.Errorf("%v, logged %s", err, &text)
+	}
+}
+
 func TestSettingsLife(t *testing.T) {
 	srv := redistest.Start(t)
 	supervisetest.StressRunner(t, func() supervise.Spec { return lookingAt(t, srv, nil).spec() })
