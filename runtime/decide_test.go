@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/actors/supervise"
@@ -67,6 +68,26 @@ func TestGapBehind(t *testing.T) {
 		to, gap := gapBehind(at(c.cursor), at(c.next), redislog.StreamInfo{First: at(c.first), Last: at(c.last), Length: c.length})
 		if gap != c.gap || gap && to != at(c.to) {
 			t.Errorf("%s: %v up to %s", c.what, gap, to)
+		}
+	}
+}
+
+func TestNextAttempt(t *testing.T) {
+	for _, c := range []struct {
+		what         string
+		attempt      int
+		pause, stood time.Duration
+		want         int
+	}{
+		{what: "the first was refused", attempt: -1, want: 0},
+		{what: "refused again", attempt: 3, pause: time.Second, want: 4},
+		{what: "confirmed and ended", attempt: 3, pause: time.Millisecond, stood: heldFor, want: 4},
+		{what: "it stood", attempt: 3, pause: time.Millisecond, stood: heldFor + 1, want: 0},
+		{what: "it stood shorter than it was waited for", attempt: 3, pause: time.Second, stood: time.Second, want: 4},
+		{what: "it stood longer", attempt: 3, pause: time.Second, stood: 3 * time.Second, want: 0},
+	} {
+		if got := nextAttempt(c.attempt, c.pause, c.stood); got != c.want {
+			t.Errorf("%s: %d, want %d", c.what, got, c.want)
 		}
 	}
 }

@@ -21,11 +21,6 @@ import (
 // after this.
 const followPoll = time.Second
 
-// heldFor is how long a subscription must have stood at least for its loss to
-// count as the first one; after a long pause, twice that. A server that confirms
-// each and then ends it is not hammered.
-const heldFor = 250 * time.Millisecond
-
 // Update is one step of a followed stream: a record, or the moment at which all
 // records that stood when Follow began have been yielded.
 type Update struct {
@@ -115,9 +110,9 @@ func gapBehind(cursor, next evtid.ID, info redislog.StreamInfo) (to evtid.ID, ga
 // whenever the subscription stands again. It never waits for the receiver.
 func (rt *Runtime) hint(ctx context.Context, queue string, hint chan<- struct{}) {
 	var pause time.Duration
-	for attempt := 0; ctx.Err() == nil; attempt++ {
-		began := time.Now()
+	for attempt := -1; ctx.Err() == nil; {
 		sub, err := rt.client.Subscribe(ctx, queue)
+		stood := time.Now()
 		for err == nil {
 			select {
 			case hint <- struct{}{}:
@@ -128,9 +123,7 @@ func (rt *Runtime) hint(ctx context.Context, queue string, hint chan<- struct{})
 		if sub != nil {
 			_ = sub.Close()
 		}
-		if sub != nil && time.Since(began) > max(heldFor, 2*pause) {
-			attempt = 0
-		}
+		attempt = nextAttempt(attempt, pause, time.Since(stood))
 		pause = resubscribe.Delay(attempt, rand.Float64())
 		_ = supervise.Wait(ctx, pause)
 	}

@@ -89,7 +89,7 @@ func (rt *Runtime) drain(ctx context.Context) error {
 	for {
 		behind, err := rt.behind(ctx)
 		if err != nil {
-			return fmt.Errorf("runtime: drain: %w", err)
+			return fmt.Errorf("runtime: drain: group %s: %w", behind, err)
 		}
 		if behind == "" {
 			return nil

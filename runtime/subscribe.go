@@ -16,6 +16,20 @@ import (
 // resubscribe is the pause before a lost subscription is made anew.
 var resubscribe = supervise.Backoff{Min: 100 * time.Millisecond, Max: 4 * time.Second}
 
+// heldFor is how long a subscription must have stood at least for its loss to
+// count as the first one; after a long pause, twice that pause. A server that
+// confirms each and then ends it is not hammered.
+const heldFor = 250 * time.Millisecond
+
+// nextAttempt counts the attempts in a row at a subscription, from 0. The last one
+// came after a pause, and stood for a while.
+func nextAttempt(attempt int, pause, stood time.Duration) int {
+	if stood > max(heldFor, 2*pause) {
+		return 0
+	}
+	return attempt + 1
+}
+
 // Subscribe yields what is announced on a queue from now on: live, at-most-once.
 // The subscription is confirmed by the server before Subscribe returns.
 //
@@ -51,19 +65,19 @@ func (rt *Runtime) Subscribe(ctx context.Context, queue string) (iter.Seq2[feed.
 			}
 		}()
 		ranged()
-		for attempt := 0; ctx.Err() == nil; attempt++ {
+		var pause time.Duration
+		for attempt := -1; ctx.Err() == nil; {
+			stood := time.Now()
 			if sub != nil {
-				began := time.Now()
 				more := receive(ctx, sub, yield)
 				_ = sub.Close()
 				if !more {
 					return
 				}
-				if time.Since(began) > heldFor {
-					attempt = 0
-				}
 			}
-			if supervise.Wait(ctx, resubscribe.Delay(attempt, rand.Float64())) != nil {
+			attempt = nextAttempt(attempt, pause, time.Since(stood))
+			pause = resubscribe.Delay(attempt, rand.Float64())
+			if supervise.Wait(ctx, pause) != nil {
 				return
 			}
 			sub, _ = rt.client.Subscribe(ctx, queue)
