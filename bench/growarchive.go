@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"syscall"
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/archive"
@@ -46,9 +48,9 @@ func growArchiveTest(ctx context.Context, e *env) ([]Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	sizes := []int{10_000, 100_000, 1_000_000}
-	if e.large {
-		sizes = append(sizes, 10_000_000)
+	sizes, err := archiveSizes(dir, e.large)
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
 	}
 	stream := evtlog.StreamName{Queue: queue, Name: "grow"}
 	folds := series{name: "grow-archive", unit: "fold of one record, 1,000 at a time; bytes of the file for each record"}
@@ -66,6 +68,25 @@ func growArchiveTest(ctx context.Context, e *env) ([]Row, error) {
 		folded, read = append(folded, f), append(read, w)
 	}
 	return []Row{folds.row(folded), windows.row(read)}, store.Close()
+}
+
+// archiveSizes are the sizes that an archive is brought to: with large up to what
+// the disk holds twice over, as the file of an archive is not all that it has.
+func archiveSizes(dir string, large bool) ([]int, error) {
+	sizes := []int{10_000, 100_000, 1_000_000}
+	if !large {
+		return sizes, nil
+	}
+	var fs syscall.Statfs_t
+	if err := syscall.Statfs(dir, &fs); err != nil {
+		return nil, fmt.Errorf("free space of %s: %w", dir, err)
+	}
+	const recordBytes = 170
+	most := int(fs.Bavail) * int(fs.Bsize) / (2 * recordBytes)
+	for next := 10 * sizes[len(sizes)-1]; next <= most; next *= 10 {
+		sizes = append(sizes, next)
+	}
+	return sizes, nil
 }
 
 // growOnce brings an archive to a size and measures there.
