@@ -2,11 +2,11 @@ package runtime
 
 import (
 	"fmt"
-	"strconv"
-	"strings"
+	"reflect"
 	"time"
 
 	"github.com/evtlog/evtlog/actors/streamconsumer"
+	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/keyspace"
 )
 
@@ -47,6 +47,12 @@ func (c *consumerPlan) checkSlots(leasing map[string]int) error {
 	return nil
 }
 
+// sameArchive reports whether both are one archive. Of values that Go cannot compare
+// nobody knows.
+func sameArchive(a, b archive.Archive) bool {
+	return reflect.ValueOf(a).Comparable() && reflect.ValueOf(b).Comparable() && a == b
+}
+
 // shareArchives gives all consumers of a stream the archive that one of them has: a
 // stream has one, and who asks for it may ask any of them.
 func (p *plan) shareArchives() error {
@@ -55,7 +61,7 @@ func (p *plan) shareArchives() error {
 		if c.Archive == nil {
 			continue
 		}
-		if first, ok := owner[c.key]; ok && p.consumers[first].Archive != c.Archive {
+		if first, ok := owner[c.key]; ok && !sameArchive(p.consumers[first].Archive, c.Archive) {
 			return bad(c.field+".Archive", fmt.Sprintf("%T", c.Archive), fmt.Sprintf("%s has another archive of the same stream", p.consumers[first].field))
 		}
 		owner[c.key] = i
@@ -94,7 +100,7 @@ func checkConsumer(field string, c Consumer) (consumerPlan, error) {
 		if err := keyspace.CheckMember(c.Name); err != nil {
 			return consumerPlan{}, refused(field+".Name", c.Name, err)
 		}
-		if leasable(c.Name) {
+		if streamconsumer.IsSlotName(c.Name) {
 			return consumerPlan{}, bad(field+".Name", c.Name, "a member without a name, here or in another process, may lease it, and two would work under one name: choose another, or leave it empty")
 		}
 	}
@@ -108,13 +114,6 @@ func checkConsumer(field string, c Consumer) (consumerPlan, error) {
 		return consumerPlan{}, err
 	}
 	return consumerPlan{Consumer: c, field: field, key: key}, checkPauses(field, c)
-}
-
-// leasable reports whether a name is one of "slot-1" to "slot-n", which members
-// without a name take, whoever has it in its configuration.
-func leasable(name string) bool {
-	n, err := strconv.Atoi(strings.TrimPrefix(name, "slot-"))
-	return err == nil && 1 <= n && n <= streamconsumer.MaxSlots && name == "slot-"+strconv.Itoa(n)
 }
 
 // checkCounts checks the numbers of a consumer and how they go together. The rules

@@ -12,6 +12,7 @@ import (
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/actors/streamconsumer"
 	"github.com/evtlog/evtlog/actors/supervise"
+	"github.com/evtlog/evtlog/archive"
 	"github.com/evtlog/evtlog/archive/archivetest"
 	"github.com/evtlog/evtlog/evtid"
 	"github.com/evtlog/evtlog/internal/redistest"
@@ -183,6 +184,28 @@ func TestNamesLikeALeasedOne(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// uncomparable is an archive of a type that Go refuses to compare.
+type uncomparable struct {
+	archive.Archive
+	_ []int
+}
+
+func TestArchivesThatCannotBeCompared(t *testing.T) {
+	c := Consumer{
+		Queue: "q", Stream: "s", Group: "g", Name: "a", Start: streamconsumer.FromNew, Archive: uncomparable{},
+		Handler: func(context.Context, evtlog.Delivery) error { return nil },
+	}
+	if _, err := check(Config{Consumers: []Consumer{c}}); err != nil {
+		t.Errorf("one consumer: %v", err)
+	}
+	other := c
+	other.Name = "b"
+	_, err := check(Config{Consumers: []Consumer{c, other}})
+	if refused := (*ConfigError)(nil); !errors.As(err, &refused) {
+		t.Errorf("two consumers: %v, want a *ConfigError", err)
 	}
 }
 

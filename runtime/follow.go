@@ -48,9 +48,10 @@ type Update struct {
 // on follows what is appended from then on.
 //
 // The sequence ends when ctx does or the runtime stops, without an error, or after a
-// *keyspace.NameError, or evtlog.ErrStopped when the runtime had stopped before. Streams that are declared in the configuration are read
-// with their archive, streams that are only consumed here with the archive of their
-// consumers, others from the live stream alone.
+// *keyspace.NameError, or evtlog.ErrStopped when the runtime had stopped before.
+// Streams that are declared in the configuration are read with their archive, streams
+// that are only consumed here with the archive of their consumers, others from the
+// live stream alone.
 func (rt *Runtime) Follow(ctx context.Context, queue, stream string, after evtid.ID) iter.Seq2[Update, error] {
 	return func(yield func(Update, error) bool) {
 		key, err := keyspace.NewStream(queue, stream)

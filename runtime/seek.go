@@ -116,8 +116,8 @@ func (a archived) Watermark(ctx context.Context) (evtid.ID, error) {
 
 // SeekGroup is Seek for a program that runs no Runtime. It pauses nobody. arch
 // may be nil; then only the floor in Redis tells what was archived, and after it
-// was deleted, nothing does, and only what is live is counted. An archive that does not answer is an error, and
-// nothing is moved.
+// was deleted, nothing does, and only what is live is counted. An archive that does
+// not answer is an error, and nothing is moved.
 func SeekGroup(ctx context.Context, log *redislog.Log, arch archive.Archive, group string, to Position, dryRun bool) (SeekReport, error) {
 	if to.err != nil {
 		return SeekReport{}, to.err

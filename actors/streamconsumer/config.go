@@ -143,6 +143,9 @@ func (c Config) validate() error {
 		if err := keyspace.CheckMember(c.Name); err != nil {
 			return fmt.Errorf("streamconsumer: Config.Name: %w", err)
 		}
+		if IsSlotName(c.Name) {
+			return fmt.Errorf("streamconsumer: Config.Name is %q: a member without a name may lease it; choose another, or leave it empty", c.Name)
+		}
 	}
 	switch {
 	case c.Stream == keyspace.Stream{}:

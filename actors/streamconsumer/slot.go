@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -105,7 +106,7 @@ func (r *runner) ensureName() error {
 	}
 	r.dropSlot()
 	for i := 1; i <= r.cfg.Slots; i++ {
-		name, now := "slot-"+strconv.Itoa(i), time.Now()
+		name, now := slotName(i), time.Now()
 		ok, err := r.ports.log.AcquireLease(r.ctx, r.slotLease(name), r.token, r.cfg.MinIdle)
 		if err != nil {
 			return err
@@ -117,6 +118,16 @@ func (r *runner) ensureName() error {
 		}
 	}
 	return fmt.Errorf("streamconsumer: group %s has %d slots: %w; give it more, or stop a member", r.cfg.Group, r.cfg.Slots, ErrNoSlot)
+}
+
+func slotName(i int) string { return "slot-" + strconv.Itoa(i) }
+
+// IsSlotName reports whether a name is one of "slot-1" to "slot-n" (MaxSlots), which
+// members without a name lease, here or in another process. Config.Name must be none
+// of them, or two would work under one name.
+func IsSlotName(name string) bool {
+	i, err := strconv.Atoi(strings.TrimPrefix(name, "slot-"))
+	return err == nil && 1 <= i && i <= MaxSlots && name == slotName(i)
 }
 
 func (r *runner) slotLease(name string) string { return "slot:" + r.cfg.Group + ":" + name }

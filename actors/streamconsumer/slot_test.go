@@ -187,6 +187,8 @@ func TestConfigRefusesSlots(t *testing.T) {
 		func(c *Config) { c.Name, c.Slots = "", -1 },
 		func(c *Config) { c.Name, c.Slots = "", MaxSlots+1 },
 		func(c *Config) { c.Name, c.Slots = "a", 5 },
+		func(c *Config) { c.Name = "slot-1" },
+		func(c *Config) { c.Name = "slot-1000" },
 	} {
 		cfg := Config{Stream: testStream(t), Group: "g", Start: FromHead, Handler: (&journal{}).handle}
 		change(&cfg)
