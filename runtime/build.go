@@ -110,7 +110,7 @@ func (l *Log) trimmer(p plan, s streamPlan) (specs []supervise.Spec, committed f
 		return []supervise.Spec{a.Spec()}, a.Nudge, nil
 	case !s.Retention.All():
 		r, err := retention.New(retention.Config{
-			Stream: s.key, Keep: s.Retention, Observer: p.Observer, Logger: p.Logger,
+			Stream: s.key, Keep: s.Retention, Observer: p.Observer,
 		}, l.redis)
 		if err != nil {
 			return nil, nil, err

@@ -220,6 +220,5 @@ func (a *Archiver) count(change func(*Stats)) {
 
 func (a *Archiver) lost(l evtlog.Lost) {
 	a.cfg.Observer.Emit(l)
-	a.cfg.Logger.Warn("records lost", "stream", l.Stream.String(), "after", l.After.String(), "to", l.To.String(), "reason", l.Reason)
 	a.count(func(s *Stats) { s.Lost++ })
 }

@@ -53,7 +53,7 @@ type Config struct {
 	// Observer receives evtlog.Folded, evtlog.Trimmed and evtlog.Lost. nil:
 	// nobody.
 	Observer evtlog.Observer
-	// Logger receives losses and contention in words. nil discards.
+	// Logger is told of other archivers at work. nil discards.
 	Logger *slog.Logger
 	// Now is the clock of KeepFor. nil means time.Now.
 	Now func() time.Time

@@ -185,6 +185,7 @@ func TestTheStreamIsDeleted(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+		oldest := stored(t, b.log)[0].ID
 		if round == 2 {
 			server.Do("FLUSHALL")
 		} else {
@@ -197,8 +198,11 @@ func TestTheStreamIsDeleted(t *testing.T) {
 			return len(seen[evtlog.Lost](&b.journal)) == round
 		})
 		lost := seen[evtlog.Lost](&b.journal)[round-1]
-		if first := stored(t, b.log)[0].ID; !lost.After.IsZero() || lost.To.Less(last) || !lost.To.Less(first) {
-			t.Errorf("lost are %s..%s; the last was %s, live is %s", lost.After, lost.To, last, first)
+		if first := stored(t, b.log)[0].ID; !lost.After.Less(oldest) || lost.To.Less(last) || !lost.To.Less(first) {
+			t.Errorf("lost are %s..%s; they were %s to %s, live is %s", lost.After, lost.To, oldest, last, first)
+		}
+		if told := seen[evtlog.Lost](&b.journal)[0].To; round == 2 && lost.After.Less(told) {
+			t.Errorf("the second loss begins at %s; up to %s was told before", lost.After, told)
 		}
 	}
 	if s := b.Stats(); s.Reconnects != 0 || s.Rejected != 0 {

@@ -103,7 +103,6 @@ func (u *pump) orient(a arrival) error {
 		u.reportSecond(a.Minted, b.Seed)
 	}
 	if b.Lost {
-		u.p.cfg.Logger.Error("committed records are gone from the stream", "stream", u.p.name, "after", b.Known, "to", a.Known)
 		u.p.cfg.Observer.Emit(evtlog.Lost{
 			Stream: u.p.name, After: b.Known, To: a.Known,
 			Reason: "the server's stream ends before records that it had accepted: a failover or restart lost them, or the stream was deleted",

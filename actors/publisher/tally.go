@@ -24,9 +24,18 @@ func (t tally) remade() bool {
 	return t.Before != uncounted && t.Added != uncounted && t.Added < t.Before+max(0, t.Since-t.Open)
 }
 
+// trimmedBy returns up to where records have left a stream.
+func trimmedBy(now redislog.StreamInfo) evtid.ID {
+	if now.First.IsZero() {
+		return now.Last
+	}
+	return now.First.Prev()
+}
+
 // gone returns the range of records that went with a stream that was deleted:
-// those up to known which the archive does not hold and which are older than
-// what is live. It is empty when after is not below to.
+// those up to known which are above mark, up to which they are archived or were
+// trimmed, and which are older than what is live. It is empty when after is not
+// below to.
 func gone(mark, known evtid.ID, now redislog.StreamInfo) (after, to evtid.ID) {
 	to = known
 	if !now.First.IsZero() && now.First.Prev().Less(to) {

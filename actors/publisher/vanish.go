@@ -25,6 +25,9 @@ const (
 type census struct {
 	at                 int64 // Unix ms
 	added, since, open int64
+	// trimmed is up to where records had left the stream by then, archived or by
+	// policy: a deletion does not take them.
+	trimmed evtid.ID
 }
 
 // lookDue reports whether it is time to look. The clock is that of the last
@@ -39,15 +42,15 @@ func (u *pump) lookDue() bool {
 func (u *pump) look(ctx context.Context) {
 	info, err := u.count(ctx)
 	last := u.census
-	u.census = census{at: u.p.clock.at, added: info.EntriesAdded, open: u.open()}
+	u.census = census{at: u.p.clock.at, added: info.EntriesAdded, open: u.open(), trimmed: trimmedBy(info)}
 	if err != nil {
-		u.census.added = uncounted
+		u.census.added, u.census.trimmed = uncounted, last.trimmed
 		return
 	}
 	if !(tally{Before: last.added, Added: info.EntriesAdded, Since: last.since, Open: last.open}).remade() {
 		return
 	}
-	if err := u.mourn(ctx); err != nil {
+	if err := u.mourn(ctx, last.trimmed); err != nil {
 		u.p.cfg.Logger.Error("the stream was deleted; how much is lost is not known yet", "stream", u.p.name, "error", err)
 		// The next look finds the same.
 		last.at = u.census.at
@@ -69,8 +72,8 @@ func (u *pump) open() (n int64) {
 	return n
 }
 
-// mourn reports what a deletion took.
-func (u *pump) mourn(ctx context.Context) error {
+// mourn reports what a deletion took of a stream that had been trimmed before.
+func (u *pump) mourn(ctx context.Context, trimmed evtid.ID) error {
 	now, err := u.count(ctx)
 	if err != nil {
 		return err
@@ -79,14 +82,13 @@ func (u *pump) mourn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	after, to := gone(mark, u.known, now)
+	after, to := gone(later(mark, trimmed), u.known, now)
 	if now.Last.Less(u.known) {
 		u.known = later(mark, now.Last)
 	}
 	if !after.Less(to) {
 		return nil
 	}
-	u.p.cfg.Logger.Error("the stream was deleted while it was written", "stream", u.p.name, "after", after, "to", to)
 	u.p.cfg.Observer.Emit(evtlog.Lost{
 		Stream: u.p.name, After: after, To: to,
 		Reason: "the stream was deleted (DEL, FLUSHALL) while its writer was at work; the writer goes on in a new one",

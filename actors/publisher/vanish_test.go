@@ -54,3 +54,19 @@ func TestGone(t *testing.T) {
 		}
 	}
 }
+
+func TestTrimmedBy(t *testing.T) {
+	first, last := evtid.Max.Prev().Prev(), evtid.Max.Prev()
+	for name, c := range map[string]struct {
+		info redislog.StreamInfo
+		want evtid.ID
+	}{
+		"some are live":             {redislog.StreamInfo{First: first, Last: last}, first.Prev()},
+		"none is live":              {redislog.StreamInfo{Last: last}, last},
+		"nothing was ever appended": {redislog.StreamInfo{}, evtid.ID{}},
+	} {
+		if got := trimmedBy(c.info); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}

@@ -2,7 +2,6 @@ package retention
 
 import (
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/evtlog/evtlog"
@@ -24,8 +23,6 @@ type Config struct {
 	Every time.Duration
 	// Observer receives evtlog.Trimmed and evtlog.Lost. nil: nobody.
 	Observer evtlog.Observer
-	// Logger receives what the observer receives, in words. nil discards.
-	Logger *slog.Logger
 	// Now is the clock of KeepFor. nil means time.Now.
 	Now func() time.Time
 }
@@ -42,9 +39,6 @@ func KeepSince(t time.Time) evtlog.Keep { return evtlog.KeepSince(t) }
 func (c Config) withDefaults() Config {
 	if c.Every == 0 {
 		c.Every = DefaultEvery
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	if c.Now == nil {
 		c.Now = time.Now

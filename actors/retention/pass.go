@@ -104,7 +104,6 @@ func (r *Retention) trimmed(through evtid.ID, res redislog.TrimResult, out *Resu
 
 func (r *Retention) lost(l evtlog.Lost) {
 	r.cfg.Observer.Emit(l)
-	r.cfg.Logger.Warn("records lost", "stream", l.Stream.String(), "group", l.Group, "after", l.After.String(), "to", l.To.String(), "reason", l.Reason)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stats.Lost++
