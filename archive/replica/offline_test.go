@@ -84,6 +84,10 @@ func TestExportAndImport(t *testing.T) {
 	fresh := newCluster(t, 1, func(_ string, cfg *Config) { cfg.Cluster = "fresh" })
 	into := fresh.leader().Archive()
 	for range 2 {
+		checked, err := portable.Check(ctx, bytes.NewReader(file.Bytes()))
+		if err != nil || len(checked.Volumes) == 0 || checked.Volumes[0].Watermark != sum.Volumes[0].Watermark || checked.Volumes[0].Watermark.IsZero() {
+			t.Errorf("check: %+v, %v; exported %+v", checked.Volumes, err, sum.Volumes)
+		}
 		got, err := portable.Import(ctx, bytes.NewReader(file.Bytes()), into)
 		if err != nil || got.Records != 600 {
 			t.Fatalf("import: %+v, %v", got, err)

@@ -104,7 +104,9 @@ func exportVolume(ctx context.Context, src Source, f *frameWriter, h api.Volume,
 }
 
 func (s *Summary) add(c checker) {
-	s.Volumes = append(s.Volumes, c.want)
+	v := c.want
+	v.Watermark = c.last // the header does not hold it
+	s.Volumes = append(s.Volumes, v)
 	s.Commits += c.lsn
 	s.Records += c.records
 }
