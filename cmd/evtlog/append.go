@@ -27,10 +27,8 @@ const appendBatch = 256
 
 func (a *app) appendCommand() *cobra.Command {
 	var (
-		where     streamFlags
-		node      int
-		maxRecord int
-		timeout   time.Duration
+		where streamFlags
+		how   writerFlags
 	)
 	cmd := &cobra.Command{
 		Use:   "append --queue Q --stream S < events.jsonl",
@@ -46,30 +44,25 @@ func (a *app) appendCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if timeout <= 0 {
-				return usage(fmt.Errorf("--timeout %s must be positive", timeout))
-			}
-			return a.appendLines(cmd.Context(), stream, node, maxRecord, timeout)
+			return a.appendLines(cmd.Context(), stream, how)
 		},
 	}
 	where.add(cmd)
-	cmd.Flags().IntVar(&node, "node", cliNode, "node number to write under, 0..1023")
-	cmd.Flags().IntVar(&maxRecord, "max-record-bytes", evtlog.DefaultMaxRecordBytes, "largest record accepted")
-	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long one batch may take")
+	how.add(cmd, "batch")
 	a.outputFlag(cmd, "id", "jsonl")
 	return cmd
 }
 
-func (a *app) appendLines(ctx context.Context, stream keyspace.Stream, node, maxRecord int, timeout time.Duration) (err error) {
+func (a *app) appendLines(ctx context.Context, stream keyspace.Stream, how writerFlags) (err error) {
 	rt, err := runtime.Start(ctx, runtime.Config{
-		Redis: a.redisConfig(), Node: node, MaxRecordBytes: maxRecord,
+		Redis: a.redisConfig(), Node: how.node, MaxRecordBytes: how.maxRecord,
 		Streams: []runtime.Stream{{Queue: stream.Queue(), Name: stream.Name()}},
 	})
 	if err != nil {
 		return err
 	}
 	defer func() {
-		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+		stopCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), how.timeout)
 		defer cancel()
 		err = errors.Join(err, rt.Stop(stopCtx))
 	}()
@@ -78,10 +71,10 @@ func (a *app) appendLines(ctx context.Context, stream keyspace.Stream, node, max
 		return err
 	}
 	out := bufio.NewWriter(a.out)
-	lines := readLines(ctx, a.in, maxRecord)
+	lines := readLines(ctx, a.in, how.maxRecord)
 	for {
 		batch, readErr := lines.next(ctx)
-		if err := a.appendOnce(ctx, log, batch, timeout, out); err != nil {
+		if err := a.appendOnce(ctx, log, batch, how.timeout, out); err != nil {
 			return errors.Join(err, out.Flush())
 		}
 		if err := out.Flush(); err != nil {

@@ -140,6 +140,9 @@ func (a *app) archiveVerifyCommand() *cobra.Command {
 			"says that something is.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if dir != "" {
+				if err := idle(cmd, "with --dir", "nodes", "timeout", "cluster", "tls-cert", "tls-key", "tls-ca"); err != nil {
+					return err
+				}
 				findings, err := replica.VerifyDir(cmd.Context(), dir)
 				return a.showFindings(map[string][]api.Finding{dir: findings}, err)
 			}
@@ -277,12 +280,18 @@ func (a *app) importCommand() *cobra.Command {
 		Use: "import --from FILE", Short: "Fold what an export holds into a cluster that lacks it", Args: noArgs,
 		Long: "It may be interrupted and repeated. --dry-run checks the file and folds nothing.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if path == "" {
+				return usage(errors.New("--from is needed: a file that an export wrote"))
+			}
 			f, err := os.Open(path)
 			if err != nil {
 				return usage(fmt.Errorf("--from: %w", err))
 			}
 			defer f.Close()
 			if check {
+				if err := idle(cmd, "with --dry-run", "nodes", "timeout", "cluster", "tls-cert", "tls-key", "tls-ca"); err != nil {
+					return err
+				}
 				return a.summarize(portable.Check(cmd.Context(), f))
 			}
 			return where.lasting(cmd, func(ctx context.Context, c *client.Client) error {
@@ -319,6 +328,9 @@ func (a *app) compactCommand() *cobra.Command {
 				return usage(errors.New("--dir is needed: the directory of a node that is not running"))
 			}
 			done, err := replica.Compact(cmd.Context(), dir)
+			if err == nil && len(done) == 0 {
+				return usage(fmt.Errorf("--dir %s holds no archive", dir))
+			}
 			rows := [][2]string{}
 			for _, c := range done {
 				rows = append(rows, [2]string{c.Name, fmt.Sprintf("%d bytes, was %d", c.After, c.Before)})

@@ -24,7 +24,8 @@ type clusterFlags struct {
 }
 
 func (f *clusterFlags) add(cmd *cobra.Command) {
-	f.addLimited(cmd, 10*time.Second, "how long to try")
+	f.addFlags(cmd, 10*time.Second, "how long to try")
+	before(cmd, func() error { return f.check("timeout", false) })
 }
 
 // silence is how long a verb that moves much data lets the archive give nothing
@@ -38,6 +39,11 @@ func (f *clusterFlags) addLasting(cmd *cobra.Command) {
 }
 
 func (f *clusterFlags) addLimited(cmd *cobra.Command, limit time.Duration, meaning string) {
+	f.addFlags(cmd, limit, meaning)
+	before(cmd, func() error { return f.check("timeout", true) })
+}
+
+func (f *clusterFlags) addFlags(cmd *cobra.Command, limit time.Duration, meaning string) {
 	cmd.Flags().DurationVar(&f.timeout, "timeout", limit, meaning)
 	f.addNodes(cmd, []string{"127.0.0.1:7461"})
 }
@@ -46,6 +52,20 @@ func (f *clusterFlags) addNodes(cmd *cobra.Command, preset []string) {
 	cmd.Flags().StringSliceVar(&f.nodes, "nodes", preset, "HTTP addresses of the nodes of a replicated archive, comma separated")
 	cmd.Flags().StringVar(&f.cluster, "cluster", "", "cluster id the nodes must have (default: whatever the first says)")
 	f.tls.add(cmd)
+}
+
+// check looks at the flags before anything is dialled. forever says that a time-out
+// of zero is none.
+func (f *clusterFlags) check(flag string, forever bool) error {
+	for _, address := range f.nodes {
+		if api.CheckHostPort(address) != nil {
+			return usage(fmt.Errorf("--nodes %q is not the host:port of a node", address))
+		}
+	}
+	if forever && f.timeout == 0 {
+		return nil
+	}
+	return positive(flag, f.timeout)
 }
 
 // with calls do with a client, and a context that ends with the time-out.
@@ -69,9 +89,6 @@ func (f *clusterFlags) lasting(cmd *cobra.Command, do func(ctx context.Context, 
 }
 
 func (f *clusterFlags) open() (*client.Client, error) {
-	if f.timeout < 0 {
-		return nil, usage(fmt.Errorf("the time-out %s must not be negative", f.timeout))
-	}
 	secure, err := f.tls.load()
 	if err != nil {
 		return nil, err
@@ -147,5 +164,5 @@ func confirmed(cmd *cobra.Command, yes bool, what string) error {
 	if yes {
 		return nil
 	}
-	return usage(fmt.Errorf("%s would %s; give --yes to do it", cmd.CommandPath(), what))
+	return usage(fmt.Errorf("%s would %s; give --yes to do it", cmd.Name(), what))
 }

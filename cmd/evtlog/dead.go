@@ -49,10 +49,8 @@ func (f *deadFlags) resolve() (keyspace.Stream, deadSelection, error) {
 	if err != nil {
 		return stream, s, err
 	}
-	if f.group != "" {
-		if err := keyspace.CheckGroup(f.group); err != nil {
-			return stream, s, usage(err)
-		}
+	if err := named("group", f.group, keyspace.CheckGroup); err != nil {
+		return stream, s, err
 	}
 	if err := parseWindow(&s.window, f.from, f.to); err != nil {
 		return stream, s, usage(err)

@@ -410,7 +410,7 @@ func TestDeadExitCodes(t *testing.T) {
 		{exitNotFound, []string{"dead", "ls", "--queue", "q", "--stream", "s", "--id", "nobody"}, "nobody"},
 		{exitNotFound, []string{"dead", "replay", "--yes", "--queue", "q", "--stream", "s", "--id", idAt(0).String() + ",nobody"}, "nobody"},
 		{exitFailed, []string{"dead", "ls", "--queue", "q", "--stream", "string"}, "string.dead"},
-		{exitFailed, []string{"dead", "ls", "--queue", "q", "--stream", "s", "--archive", filepath.Join(t.TempDir(), "none")}, "none"},
+		{exitUsage, []string{"dead", "ls", "--queue", "q", "--stream", "s", "--archive", filepath.Join(t.TempDir(), "none")}, "none"},
 		{exitUnavailable, []string{"dead", "ls", "--queue", "q", "--stream", "s", "--redis", "redis://127.0.0.1:1"}, "127.0.0.1:1"},
 	} {
 		args := c.args

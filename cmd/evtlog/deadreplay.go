@@ -10,7 +10,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/keyspace"
 )
 
@@ -20,8 +19,7 @@ const quietFor = 10 * time.Second
 
 // replayFlags say how to replay.
 type replayFlags struct {
-	node, maxRecord  int
-	timeout          time.Duration
+	writerFlags
 	dry, yes, beside bool
 }
 
@@ -59,9 +57,7 @@ func (a *app) deadReplayCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&how.dry, "dry-run", false, "append nothing, and print the exact counts")
 	cmd.Flags().BoolVar(&how.yes, "yes", false, "append")
 	cmd.Flags().BoolVar(&how.beside, "beside-writer", false, "append although another program writes the stream")
-	cmd.Flags().IntVar(&how.node, "node", cliNode, "node number to write under, 0..1023")
-	cmd.Flags().IntVar(&how.maxRecord, "max-record-bytes", evtlog.DefaultMaxRecordBytes, "largest record accepted")
-	cmd.Flags().DurationVar(&how.timeout, "timeout", 30*time.Second, "how long one append may take")
+	how.add(cmd, "append")
 	a.outputFlag(cmd, "table", "json", "jsonl")
 	return cmd
 }

@@ -37,9 +37,6 @@ func (a *app) doctorCommand() *cobra.Command {
 			"4 when something cannot be reached, 3 when the stream is not there, 1 otherwise.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := how.check(); err != nil {
-				return err
-			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), how.timeout)
 			defer cancel()
 			return a.report(a.examine(ctx, &how))
@@ -48,24 +45,24 @@ func (a *app) doctorCommand() *cobra.Command {
 	how.streamFlags.add(cmd)
 	how.join.add(cmd, "look at")
 	cmd.Flags().DurationVar(&how.timeout, "timeout", time.Minute, "how long the whole may take")
+	before(cmd, how.check)
 	a.outputFlag(cmd, "table", "json")
 	return cmd
 }
 
 // check refuses wrong flags before anything is dialled.
 func (f *doctorFlags) check() error {
+	if err := positive("timeout", f.timeout); err != nil {
+		return err
+	}
 	switch {
-	case f.timeout <= 0:
-		return usage(fmt.Errorf("--timeout %s must be positive", f.timeout))
 	case f.stream != "" && f.queue == "":
 		return usage(errors.New("--stream needs --queue"))
 	case f.stream != "":
 		_, err := f.resolve()
 		return err
 	case f.queue != "":
-		if err := keyspace.CheckQueue(f.queue); err != nil {
-			return usage(err)
-		}
+		return named("queue", f.queue, keyspace.CheckQueue)
 	}
 	return nil
 }
@@ -193,7 +190,8 @@ func examineStream(ctx context.Context, log *redislog.Log, arch archive.Archive)
 // report prints the diagnoses and ends with the errors of those that failed.
 func (a *app) report(list []diagnosis) error {
 	var errs []error
-	for _, d := range list {
+	for i, d := range list {
+		list[i].Detail = inFlags(d.Detail)
 		if d.State == broken {
 			errs = append(errs, d.err)
 		}

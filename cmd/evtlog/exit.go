@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net"
 
 	"github.com/spf13/cobra"
@@ -46,6 +47,7 @@ func exitCode(ctx context.Context, err error) int {
 		badRedis  *redislog.ConfigError
 		badID     *evtid.ParseError
 		network   *net.OpError
+		file      *fs.PathError
 	)
 	is := func(targets ...error) bool {
 		for _, t := range targets {
@@ -59,7 +61,8 @@ func exitCode(ctx context.Context, err error) int {
 	case err == nil:
 		return exitOK
 	case errors.As(err, &badUsage), errors.As(err, &badConfig), errors.As(err, &badRedis), errors.As(err, &badID),
-		is(evtlog.ErrBadWindow, evtid.ErrBeforeUnixEpoch, api.ErrBadRequest):
+		errors.As(err, &file) && errors.Is(file, fs.ErrNotExist), // named on the command line
+		is(evtlog.ErrBadWindow, evtid.ErrBeforeUnixEpoch, api.ErrBadRequest, api.ErrForeignCluster, api.ErrDenied):
 		return exitUsage
 	case ctx.Err() != nil:
 		return exitInterrupted
@@ -87,7 +90,8 @@ func exitCodesHelp() *cobra.Command {
 
   0    ok
   1    failed: bad input, a refused record, any error not listed here
-  2    usage or configuration: the command line must be changed
+  2    usage or configuration: the command line must be changed, a file or
+       directory that it names is not there, or the token or cluster is wrong
   3    not found: the stream or group does not exist
   4    unavailable: Redis or the archive cannot be reached or is locked
   5    not the single writer: another writer is at work on the stream

@@ -116,7 +116,7 @@ func TestGroupVerbsRefuse(t *testing.T) {
 		"seek --group g --yes":                                    exitUsage,
 		"seek --to head --yes":                                    exitUsage,
 		"seek --group g --to head --dry-run":                      exitNotFound,
-		"seek --group g --to head --dry-run --archive /none.evtl": exitFailed,
+		"seek --group g --to head --dry-run --archive /none.evtl": exitUsage,
 		"remove-member --group g --member m":                      exitUsage,
 		"remove-member --group g --yes":                           exitUsage,
 		"remove-member --group g --member m --yes":                exitNotFound,

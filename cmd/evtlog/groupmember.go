@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evtlog/evtlog/actors/streamconsumer"
-	"github.com/evtlog/evtlog/keyspace"
 )
 
 func (a *app) groupRemoveMemberCommand() *cobra.Command {
@@ -29,8 +28,8 @@ func (a *app) groupRemoveMemberCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := errors.Join(keyspace.CheckGroup(r.Group), keyspace.CheckMember(r.Member)); err != nil {
-				return usage(err)
+			if err := checkMember(r.Group, r.Member, r.Heir, r.MinIdle); err != nil {
+				return err
 			}
 			if !yes {
 				return usage(errors.New("remove-member changes the group: give --yes to do it"))

@@ -40,8 +40,8 @@ func (a *app) groupSeekCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := keyspace.CheckGroup(how.group); err != nil {
-				return usage(err)
+			if err := needed("group", how.group, keyspace.CheckGroup); err != nil {
+				return err
 			}
 			if how.dry == how.yes {
 				return usage(errors.New("seek moves the group: give --yes to do it, or --dry-run to see what it would skip and repeat"))

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/evtlog/evtlog/evtid"
+	"github.com/evtlog/evtlog/keyspace"
 	"github.com/evtlog/evtlog/redislog"
 )
 
@@ -96,6 +97,9 @@ func (a *app) groupCommand() *cobra.Command {
 			"or --nodes is needed to count it.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := named("group", name, keyspace.CheckGroup); err != nil {
+				return err
+			}
 			groups, err := a.loadGroups(cmd, where, name, &join)
 			if err != nil {
 				return err

@@ -182,6 +182,9 @@ func (a *app) recoverCommand() *cobra.Command {
 			"had acknowledged is lost. Afterwards start this node as usual and the others with\n" +
 			"--rejoin.",
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if cfg.Dir == "" || cfg.ID == "" || cfg.Cluster == "" {
+				return usage(errors.New("--dir, --id and --cluster are needed: whose state is kept"))
+			}
 			cfg.Address = api.Address{Raft: raft, HTTP: http}
 			cfg.Logger = slog.New(slog.NewTextHandler(a.err, nil))
 			if !cfg.DryRun {

@@ -34,7 +34,7 @@ func run(ctx context.Context, args []string, in io.Reader, out, errOut io.Writer
 	root.SetErr(errOut)
 	err := root.ExecuteContext(ctx)
 	if err != nil {
-		fmt.Fprintf(errOut, "evtlog: %s\n", strings.TrimPrefix(err.Error(), "evtlog: "))
+		fmt.Fprintf(errOut, "evtlog: %s\n", strings.TrimPrefix(inFlags(err.Error()), "evtlog: "))
 	}
 	return exitCode(ctx, err)
 }
@@ -45,15 +45,17 @@ func (a *app) command() *cobra.Command {
 		Short: "A retained event log on Redis Streams",
 		Long: "evtlog appends events to a replayable log on Redis Streams, reads them back by\n" +
 			"wall-clock window across archive and live stream, and shows streams and groups.",
-		Args:          noArgs,
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		SilenceErrors: true,
-		SilenceUsage:  true,
+		Args:              noArgs,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		PersistentPreRunE: refuseEmpty,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usage(err) })
 	// No default value: help would print the one of the environment, password included.
 	root.PersistentFlags().StringVar(&a.redisURL, "redis", "", "redis://, rediss:// or unix:// URL of the server (default $EVTLOG_REDIS_URL, else "+redislog.DefaultURL+")")
+	root.SetHelpCommand(helpCommand())
 	root.AddCommand(
 		a.appendCommand(), a.replayCommand(), a.streamCommand(), a.groupCommand(),
 		a.archiveCommand(), a.raftCommand(), a.deadCommand(), a.doctorCommand(), a.demoCommand(), a.versionCommand(), exitCodesHelp(),
@@ -76,6 +78,21 @@ func noArgs(cmd *cobra.Command, args []string) error {
 		return nil
 	}
 	return usage(fmt.Errorf("%q is not known to %q; see %q", args[0], cmd.CommandPath(), cmd.CommandPath()+" --help"))
+}
+
+// helpCommand shows the help of a verb, and refuses one that is not there.
+func helpCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "help [command]", Short: "Help about any command",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			verb, rest, err := cmd.Root().Find(args)
+			if err != nil || len(rest) > 0 {
+				return usage(fmt.Errorf("there is no help about %q; see \"evtlog help\"", strings.Join(args, " ")))
+			}
+			verb.InitDefaultHelpFlag()
+			return verb.Help()
+		},
+	}
 }
 
 // group makes a command that only holds others.
@@ -111,13 +128,13 @@ func (f *streamFlags) resolve() (keyspace.Stream, error) {
 // outputFlag declares -o with the formats a verb knows. The first is the default.
 func (a *app) outputFlag(cmd *cobra.Command, formats ...string) {
 	format := cmd.Flags().StringP("output", "o", formats[0], "output format: "+strings.Join(formats, "|"))
-	cmd.PreRunE = func(*cobra.Command, []string) error {
+	before(cmd, func() error {
 		if !slices.Contains(formats, *format) {
 			return usage(fmt.Errorf("output format %q is unknown here; use one of %s", *format, strings.Join(formats, ", ")))
 		}
 		a.output = *format
 		return nil
-	}
+	})
 }
 
 // open connects to Redis under a name that operators can tell apart.

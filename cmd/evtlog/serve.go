@@ -41,6 +41,9 @@ func (a *app) serveCommand(use, short string, joins bool) *cobra.Command {
 			if joins && len(cfg.Peers) == 0 {
 				return usage(errors.New("--peers is needed: the HTTP address of a node of the cluster to join"))
 			}
+			if cfg.Bootstrap && cfg.NonVoter {
+				return usage(errors.New("--bootstrap and --non-voter contradict each other: the first node of a cluster has a vote"))
+			}
 			var err error
 			if cfg.TLS, err = secure.load(); err != nil {
 				return err
