@@ -49,7 +49,7 @@ func (a *app) appendCommand() *cobra.Command {
 	}
 	where.add(cmd)
 	how.add(cmd, "batch")
-	a.outputFlag(cmd, "id", "jsonl")
+	a.outputFlag(cmd, "id", "id")
 	return cmd
 }
 
@@ -70,18 +70,18 @@ func (a *app) appendLines(ctx context.Context, stream keyspace.Stream, how write
 	if err != nil {
 		return err
 	}
-	out := bufio.NewWriter(a.out)
+	out := &itemPrinter{format: a.output, out: bufio.NewWriter(a.out)}
 	lines := readLines(ctx, a.in, how.maxRecord)
 	for {
 		batch, readErr := lines.next(ctx)
 		if err := a.appendOnce(ctx, log, batch, how.timeout, out); err != nil {
-			return errors.Join(err, out.Flush())
+			return errors.Join(err, out.flush(false))
 		}
-		if err := out.Flush(); err != nil {
+		last := errors.Is(readErr, io.EOF)
+		if err := out.flush(last); err != nil {
 			return fmt.Errorf("receipts: %w", err)
 		}
-		// Compared as it is: a line that broke off may wrap io.EOF.
-		if errors.Is(readErr, io.EOF) {
+		if last {
 			return nil
 		}
 		if readErr != nil {
@@ -91,7 +91,7 @@ func (a *app) appendLines(ctx context.Context, stream keyspace.Stream, how write
 }
 
 // appendOnce appends one batch and prints a receipt for each committed record.
-func (a *app) appendOnce(ctx context.Context, log *runtime.Log, batch []inputLine, timeout time.Duration, out *bufio.Writer) error {
+func (a *app) appendOnce(ctx context.Context, log *runtime.Log, batch []inputLine, timeout time.Duration, out *itemPrinter) error {
 	if len(batch) == 0 {
 		return nil
 	}
@@ -106,7 +106,7 @@ func (a *app) appendOnce(ctx context.Context, log *runtime.Log, batch []inputLin
 		if r.Err != nil {
 			return &lineError{line: batch[i].number, err: r.Err, behind: kept(batch[i+1:], receipts[i+1:])}
 		}
-		if err := a.printReceipt(out, r.ID); err != nil {
+		if err := printReceipt(out, r.ID); err != nil {
 			return err
 		}
 	}
@@ -124,13 +124,14 @@ func kept(batch []inputLine, receipts []publisher.Receipt) []int {
 	return lines
 }
 
-func (a *app) printReceipt(out *bufio.Writer, id evtid.ID) error {
-	format := "%s\n"
-	if a.output == "jsonl" {
-		format = "{\"id\":\"%s\"}\n"
+func printReceipt(out *itemPrinter, id evtid.ID) error {
+	switch out.format {
+	case "id":
+		return out.put(id.AppendTo(nil))
+	case "table":
+		return out.put(fmt.Appendf(nil, "%s  %s", id, id.Time().Format("2006-01-02 15:04:05.000")))
 	}
-	_, err := fmt.Fprintf(out, format, id)
-	return err
+	return out.put(fmt.Appendf(nil, `{"id":"%s"}`, id))
 }
 
 // inputLine is one parsed line; number counts from 1.

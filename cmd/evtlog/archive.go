@@ -44,12 +44,12 @@ func (a *app) archiveStatusCommand() *cobra.Command {
 		},
 	}
 	where.add(cmd)
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 
 func (a *app) showStatus(nodes []nodeStatus) error {
-	if a.output == "json" {
+	if a.output != "table" {
 		return a.json(viewStatuses(nodes))
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
@@ -97,7 +97,7 @@ func (a *app) archiveListCommand() *cobra.Command {
 		},
 	}
 	where.add(cmd)
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 
@@ -113,7 +113,7 @@ func (f *clusterFlags) heads(ctx context.Context, c *client.Client) (address str
 
 func (a *app) showVolumes(volumes []api.Volume) error {
 	views := viewVolumes(volumes)
-	if a.output == "json" {
+	if a.output != "table" {
 		return a.json(views)
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
@@ -162,7 +162,7 @@ func (a *app) archiveVerifyCommand() *cobra.Command {
 	}
 	where.addLimited(cmd, verifyLimit, "how long each node may take (0: for ever)")
 	cmd.Flags().StringVar(&dir, "dir", "", "directory of a node that is not running")
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 
@@ -194,7 +194,7 @@ func (a *app) showFindings(all map[string][]api.Finding, err error) error {
 			}
 		}
 	}
-	if a.output == "json" {
+	if a.output != "table" {
 		err = errors.Join(a.json(viewFindings(all)), err)
 	}
 	if damaged > 0 {
@@ -232,7 +232,7 @@ func (a *app) exportCommand() *cobra.Command {
 	}
 	where.addLasting(cmd)
 	cmd.Flags().StringVar(&path, "to", "", "file to write")
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 
@@ -302,7 +302,7 @@ func (a *app) importCommand() *cobra.Command {
 	where.addLasting(cmd)
 	cmd.Flags().StringVar(&path, "from", "", "file that an export wrote")
 	cmd.Flags().BoolVar(&check, "dry-run", false, "only check the file")
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 
@@ -339,6 +339,6 @@ func (a *app) compactCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", "", "directory of a node that is not running")
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }

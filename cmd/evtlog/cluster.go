@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -164,5 +165,5 @@ func confirmed(cmd *cobra.Command, yes bool, what string) error {
 	if yes {
 		return nil
 	}
-	return usage(fmt.Errorf("%s would %s; give --yes to do it", cmd.Name(), what))
+	return usage(fmt.Errorf("%s would %s; give --yes to do it", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), what))
 }

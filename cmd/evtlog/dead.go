@@ -160,7 +160,7 @@ func (a *app) deadListCommand() *cobra.Command {
 	}
 	where.add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "also those that were replayed")
-	a.outputFlag(cmd, "table", "json", "jsonl")
+	a.outputFlag(cmd, "table", "id")
 	return cmd
 }
 
@@ -183,7 +183,7 @@ func (a *app) deadList(ctx context.Context, stream keyspace.Stream, s deadSelect
 	a.noteStrange(x, d)
 	p := a.letterPrinter()
 	err = d.each(ctx, ids, func(l letter) error { return p.print(l, x.replayed[l.id]) })
-	return errors.Join(err, p.end())
+	return errors.Join(err, p.flush(err == nil))
 }
 
 func (a *app) noteStrange(x *deadIndex, d *deadLog) {
@@ -200,7 +200,7 @@ type letterPrinter struct {
 }
 
 func (a *app) letterPrinter() *letterPrinter {
-	p := &letterPrinter{recordPrinter: recordPrinter{format: a.output, out: bufio.NewWriterSize(a.out, 64<<10)}}
+	p := &letterPrinter{recordPrinter: recordPrinter{itemPrinter: itemPrinter{format: a.output, out: bufio.NewWriterSize(a.out, 64<<10)}}}
 	if p.format == "table" {
 		p.table = tabwriter.NewWriter(p.out, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(p.table, "LETTER\tLAST FAILED\tGROUP\tATTEMPTS\tORIGINAL\tREPLAYED AS\tREASON\tFIELDS")
@@ -224,27 +224,20 @@ func (p *letterPrinter) print(l letter, as evtid.ID) (err error) {
 			l.id, cell(l.last), cell(l.group), l.attempts, cell(l.origin), again, cell(reason), fieldsText(l.own))
 		return err
 	}
-	p.buf = p.buf[:0]
-	if p.format == "json" {
-		p.buf = append(p.buf, separator(p.n)...)
+	if p.format == "id" {
+		return p.put(l.id.AppendTo(p.buf[:0]))
 	}
-	if p.buf, err = appendLetterJSON(p.buf, l, as); err != nil {
+	if p.buf, err = appendLetterJSON(p.buf[:0], l, as); err != nil {
 		return err
 	}
-	if p.format != "json" {
-		p.buf = append(p.buf, '\n')
-	}
-	p.n++
-	_, err = p.out.Write(p.buf)
-	return err
+	return p.put(p.buf)
 }
 
-func (p *letterPrinter) end() error {
-	var err error
+func (p *letterPrinter) flush(last bool) (err error) {
 	if p.format == "table" {
 		err = p.table.Flush()
 	}
-	return errors.Join(err, p.recordPrinter.end(), p.out.Flush())
+	return errors.Join(err, p.recordPrinter.flush(last))
 }
 
 // cell returns a text for a table: quoted when a terminal might take a part of

@@ -402,7 +402,7 @@ func TestDeadExitCodes(t *testing.T) {
 		{exitUsage, []string{"dead", "ls", "--queue", "q", "--stream", "s", "--group", "a:b"}, "a:b"},
 		{exitUsage, []string{"dead", "ls", "--queue", "q", "--stream", "s", "--limit", "-1"}, "-1"},
 		{exitUsage, []string{"dead", "ls", "--queue", "q", "--stream", "s", "--from", "x"}, "x"},
-		{exitUsage, []string{"dead", "ls", "--queue", "q", "--stream", "s", "-o", "id"}, "id"},
+		{exitUsage, []string{"dead", "ls", "--queue", "q", "--stream", "s", "-o", "xml"}, "xml"},
 		{exitUsage, []string{"dead", "replay", "--queue", "q", "--stream", "s"}, "--yes"},
 		{exitUsage, []string{"dead", "replay", "--queue", "q", "--stream", "s", "--yes", "--dry-run"}, "--dry-run"},
 		{exitUsage, []string{"dead", "replay", "--queue", "q", "--stream", "s", "--yes", "--node", "1024"}, "1024"},

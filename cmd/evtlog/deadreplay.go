@@ -40,7 +40,8 @@ func (a *app) deadReplayCommand() *cobra.Command {
 			"--archive does not have it either, would it be appended a second time.\n\n" +
 			"A stream has one writer at a time, and an append of a program that writes S may\n" +
 			"be refused while this command appends. So it does nothing when another node has\n" +
-			"appended to S within the last " + quietFor.String() + ", unless --beside-writer is given.",
+			"appended to S within the last " + quietFor.String() + ", unless --beside-writer is given.\n\n" +
+			"-o table and json print the counts; jsonl prints what became of each letter.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			stream, selection, err := where.resolve()
@@ -58,7 +59,7 @@ func (a *app) deadReplayCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&how.yes, "yes", false, "append")
 	cmd.Flags().BoolVar(&how.beside, "beside-writer", false, "append although another program writes the stream")
 	how.add(cmd, "append")
-	a.outputFlag(cmd, "table", "json", "jsonl")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 

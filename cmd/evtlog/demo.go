@@ -36,7 +36,7 @@ func (a *app) demoCommand() *cobra.Command {
 	}
 	cmd.Flags().DurationVar(&duration, "duration", 0, "how long to play (0: until Ctrl-C)")
 	cmd.Flags().BoolVar(&headless, "headless", false, "print nothing while playing")
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	cmd.AddCommand(a.demoMemberCommand())
 	return cmd
 }
@@ -66,7 +66,7 @@ func (a *app) demo(cmd *cobra.Command, duration time.Duration, headless bool) er
 	if err != nil {
 		return err
 	}
-	if a.output == "json" {
+	if a.output != "table" {
 		err = json.NewEncoder(a.out).Encode(report)
 	} else {
 		err = a.show(report, reportRows(report))

@@ -46,7 +46,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	how.join.add(cmd, "look at")
 	cmd.Flags().DurationVar(&how.timeout, "timeout", time.Minute, "how long the whole may take")
 	before(cmd, how.check)
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 
@@ -204,7 +204,7 @@ func (a *app) report(list []diagnosis) error {
 }
 
 func (a *app) printDiagnoses(list []diagnosis) error {
-	if a.output == "json" {
+	if a.output != "table" {
 		return a.json(list)
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)

@@ -62,7 +62,7 @@ func (a *app) foreignCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&how.remove, "remove", false, "say what can be removed, and with --yes remove it")
 	cmd.Flags().BoolVar(&how.yes, "yes", false, "remove")
 	cmd.Flags().BoolVar(&how.drop, "drop-below", false, "also lose the records below it, in a stream without an archive")
-	a.outputFlag(cmd, "jsonl", "table")
+	a.outputFlag(cmd, "jsonl")
 	return cmd
 }
 
@@ -77,7 +77,7 @@ func (a *app) foreign(ctx context.Context, log *redislog.Log, how *foreignFlags)
 		return err
 	}
 	defer func() { err = errors.Join(err, shut()) }()
-	r := &foreignRemover{log: log, out: bufio.NewWriter(a.out), table: a.output == "table", how: how}
+	r := &foreignRemover{log: log, out: &itemPrinter{format: a.output, out: bufio.NewWriter(a.out)}, how: how}
 	if r.reach, err = r.reached(ctx, arch); err != nil {
 		return err
 	}
@@ -133,8 +133,7 @@ func decideForeign(e redislog.ForeignEntry, r reach, drop bool) foreignStep {
 // foreignRemover lists and removes.
 type foreignRemover struct {
 	log   *redislog.Log
-	out   *bufio.Writer
-	table bool
+	out   *itemPrinter
 	how   *foreignFlags
 	reach reach
 }
@@ -153,7 +152,7 @@ func (r *foreignRemover) reached(ctx context.Context, arch archive.Archive) (fou
 func (r *foreignRemover) list(ctx context.Context) error {
 	for e, err := range r.log.Foreign(ctx) {
 		if err != nil {
-			return errors.Join(err, r.out.Flush())
+			return errors.Join(err, r.out.flush(false))
 		}
 		state := "found"
 		if r.how.remove {
@@ -163,7 +162,7 @@ func (r *foreignRemover) list(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.out.Flush()
+	return r.out.flush(true)
 }
 
 // removeAll removes the oldest one until there is none, or one that has to stay.
@@ -178,7 +177,7 @@ func (r *foreignRemover) removeAll(ctx context.Context, removed func(entry strin
 			return fmt.Errorf("foreign entry %s, with %d records below it: %s", e.Entry, e.Records, step)
 		}
 		// On its way to the operator before it is gone.
-		if err := errors.Join(r.print(e, "removing"), r.out.Flush()); err != nil {
+		if err := errors.Join(r.print(e, "removing"), r.out.flush(false)); err != nil {
 			return err
 		}
 		if err := r.clear(ctx, e, step); err != nil {
@@ -214,16 +213,15 @@ func (r *foreignRemover) clear(ctx context.Context, e redislog.ForeignEntry, ste
 }
 
 func (r *foreignRemover) print(e redislog.ForeignEntry, state string) error {
-	if r.table {
-		_, err := fmt.Fprintf(r.out, "%s  %s  %d records below  %s\n", e.Entry, foreignTime(e.Entry), e.Records, fieldsText(e.Fields))
-		return err
+	if r.out.format == "table" {
+		return r.out.put(fmt.Appendf(nil, "%s  %s  %d records below  %s", e.Entry, foreignTime(e.Entry), e.Records, fieldsText(e.Fields)))
 	}
 	line := fmt.Appendf(nil, `{"entry":"%s","at":"%s","records_below":%d,"newest_below":"%s","state":"%s"`, e.Entry, foreignTime(e.Entry), e.Records, e.Newest, state)
 	line, err := appendFieldsJSON(line, e.Fields)
-	if err == nil {
-		_, err = r.out.Write(append(line, '\n'))
+	if err != nil {
+		return err
 	}
-	return err
+	return r.out.put(line)
 }
 
 // foreignTime reads the millisecond of a position, "" when it is no instant.

@@ -54,6 +54,6 @@ func (a *app) groupRemoveMemberCommand() *cobra.Command {
 	cmd.Flags().StringVar(&r.Heir, "heir", "", "the member that gets what is pending (default: the one active last)")
 	cmd.Flags().DurationVar(&r.MinIdle, "min-idle", 30*time.Second, "how long an entry must not have been touched; what the group's members have")
 	cmd.Flags().BoolVar(&yes, "yes", false, "remove it")
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }

@@ -59,7 +59,7 @@ func (a *app) groupSeekCommand() *cobra.Command {
 	how.archive.add(cmd, "count in")
 	cmd.Flags().BoolVar(&how.dry, "dry-run", false, "change nothing, and print the counts")
 	cmd.Flags().BoolVar(&how.yes, "yes", false, "move the group")
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"text/tabwriter"
 
@@ -35,7 +34,7 @@ func (a *app) streamCommand() *cobra.Command {
 		},
 	}
 	where.add(info)
-	a.outputFlag(info, "table", "json")
+	a.outputFlag(info, "table")
 	return group("stream", "Look at streams", info, a.foreignCommand())
 }
 
@@ -104,7 +103,7 @@ func (a *app) groupCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if a.output == "json" {
+			if a.output != "table" {
 				return a.json(groups)
 			}
 			return a.groupTable(groups)
@@ -113,7 +112,7 @@ func (a *app) groupCommand() *cobra.Command {
 	where.add(info)
 	info.Flags().StringVar(&name, "group", "", "only this group")
 	join.add(info, "count in")
-	a.outputFlag(info, "table", "json")
+	a.outputFlag(info, "table")
 	return group("group", "Look at consumer groups, and move them", info, a.groupSeekCommand(), a.groupRemoveMemberCommand())
 }
 
@@ -215,24 +214,6 @@ func (a *app) groupTable(groups []groupView) error {
 		}
 	}
 	return nil
-}
-
-// show prints a value as JSON, or its rows as an aligned table.
-func (a *app) show(v any, rows [][2]string) error {
-	if a.output == "json" {
-		return a.json(v)
-	}
-	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
-	for _, r := range rows {
-		fmt.Fprintf(w, "%s\t%s\n", r[0], r[1])
-	}
-	return w.Flush()
-}
-
-func (a *app) json(v any) error {
-	enc := json.NewEncoder(a.out)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
 }
 
 func idAndTime(id evtid.ID) string {

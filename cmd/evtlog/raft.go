@@ -51,7 +51,7 @@ func (a *app) peersCommand() *cobra.Command {
 		},
 	}
 	where.add(cmd)
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 
@@ -98,7 +98,7 @@ func membersOf(nodes []nodeStatus) (members []api.Server) {
 }
 
 func (a *app) showPeers(views []peerView) error {
-	if a.output == "json" {
+	if a.output != "table" {
 		return a.json(views)
 	}
 	w := tabwriter.NewWriter(a.out, 0, 0, 2, ' ', 0)
@@ -142,7 +142,7 @@ func (a *app) removeCommand() *cobra.Command {
 	cmd.Flags().StringVar(&id, "id", "", "node to remove")
 	cmd.Flags().BoolVar(&yes, "yes", false, "do it")
 	cmd.Flags().BoolVar(&force, "force", false, "also when fewer than three voters remain")
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 
@@ -165,7 +165,7 @@ func (a *app) transferCommand() *cobra.Command {
 	}
 	where.add(cmd)
 	cmd.Flags().StringVar(&id, "to", "", "node to lead (default: the one that is furthest)")
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 
@@ -207,7 +207,7 @@ func (a *app) recoverCommand() *cobra.Command {
 	f.StringVar(&http, "http", "127.0.0.1:7461", "HTTP address where others will reach it")
 	f.BoolVar(&cfg.DryRun, "dry-run", false, "only show the plan")
 	f.BoolVar(&yes, "yes", false, "do it")
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 

@@ -49,7 +49,7 @@ func (a *app) replayCommand() *cobra.Command {
 	cmd.Flags().IntVar(&w.Limit, "limit", 0, "largest number of records (0: all)")
 	cmd.Flags().BoolVar(&w.Reverse, "reverse", false, "newest first")
 	join.add(cmd, "join")
-	a.outputFlag(cmd, "jsonl", "json", "table", "id")
+	a.outputFlag(cmd, "jsonl", "id")
 	return cmd
 }
 
@@ -117,7 +117,7 @@ func (a *app) replay(ctx context.Context, stream keyspace.Stream, join *joinFlag
 	live := client.Log(stream)
 	reader := archive.NewReader(name, live, joined)
 	out := bufio.NewWriterSize(a.out, 64<<10)
-	p := &recordPrinter{format: a.output, out: out}
+	p := &recordPrinter{itemPrinter: itemPrinter{format: a.output, out: out}}
 	for r, err := range reader.Read(ctx, w) {
 		if err == nil {
 			err = p.print(r)
@@ -131,7 +131,7 @@ func (a *app) replay(ctx context.Context, stream keyspace.Stream, join *joinFlag
 			return err
 		}
 	}
-	return errors.Join(p.end(), out.Flush())
+	return p.flush(true)
 }
 
 // checkKnown tells a stream that has nothing in the window from one that nobody
@@ -151,10 +151,8 @@ func checkKnown(ctx context.Context, live *redislog.Log, joined archive.Archive,
 
 // recordPrinter writes records in one of the output formats as they come.
 type recordPrinter struct {
-	format string
-	out    *bufio.Writer
-	buf    []byte
-	n      int
+	itemPrinter
+	buf []byte
 }
 
 func (p *recordPrinter) print(r evtlog.Record) (err error) {
@@ -165,39 +163,12 @@ func (p *recordPrinter) print(r evtlog.Record) (err error) {
 	case "table":
 		p.buf = fmt.Appendf(p.buf, "%s  %s  %-7s  %s", r.ID, r.ID.Time().Format("2006-01-02 15:04:05.000"), r.Source, fieldsText(r.Fields))
 	default:
-		if p.format == "json" {
-			p.buf = append(p.buf, separator(p.n)...)
-		}
 		p.buf, err = appendRecordJSON(p.buf, r)
 	}
 	if err != nil {
 		return err
 	}
-	if p.format != "json" {
-		p.buf = append(p.buf, '\n')
-	}
-	p.n++
-	_, err = p.out.Write(p.buf)
-	return err
-}
-
-func separator(n int) string {
-	if n == 0 {
-		return "[\n"
-	}
-	return ",\n"
-}
-
-func (p *recordPrinter) end() error {
-	if p.format != "json" {
-		return nil
-	}
-	text := "\n]\n"
-	if p.n == 0 {
-		text = "[]\n"
-	}
-	_, err := p.out.WriteString(text)
-	return err
+	return p.put(p.buf)
 }
 
 func fieldsText(fields []evtlog.Field) string {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -123,18 +122,6 @@ func (f *streamFlags) resolve() (keyspace.Stream, error) {
 		return s, usage(err)
 	}
 	return s, nil
-}
-
-// outputFlag declares -o with the formats a verb knows. The first is the default.
-func (a *app) outputFlag(cmd *cobra.Command, formats ...string) {
-	format := cmd.Flags().StringP("output", "o", formats[0], "output format: "+strings.Join(formats, "|"))
-	before(cmd, func() error {
-		if !slices.Contains(formats, *format) {
-			return usage(fmt.Errorf("output format %q is unknown here; use one of %s", *format, strings.Join(formats, ", ")))
-		}
-		a.output = *format
-		return nil
-	})
 }
 
 // open connects to Redis under a name that operators can tell apart.

@@ -22,14 +22,14 @@ func (a *app) versionCommand() *cobra.Command {
 				Wire    string `json:"wire"`
 				Go      string `json:"go"`
 			}{buildVersion(), keyspace.VersionValue, goruntime.Version()}
-			if a.output == "json" {
+			if a.output != "table" {
 				return json.NewEncoder(a.out).Encode(v)
 			}
 			_, err := fmt.Fprintf(a.out, "evtlog %s (wire %s, %s)\n", v.Version, v.Wire, v.Go)
 			return err
 		},
 	}
-	a.outputFlag(cmd, "table", "json")
+	a.outputFlag(cmd, "table")
 	return cmd
 }
 
