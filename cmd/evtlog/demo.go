@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -25,7 +26,8 @@ func (a *app) demoCommand() *cobra.Command {
 			"archive and trimmed, while a consumer is killed every few seconds. At the end\n" +
 			"everything published is read back and compared.\n\n" +
 			"Redis is $EVTLOG_REDIS_URL (or --redis), else a private redis-server when one is\n" +
-			"installed, else an embedded stand-in. Ctrl-C ends the game and reconciles.",
+			"installed, else an embedded stand-in. Ctrl-C ends the game and reconciles; a second\n" +
+			"one ends at once.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if duration < 0 {
@@ -50,11 +52,14 @@ func (a *app) demo(cmd *cobra.Command, duration time.Duration, headless bool) er
 	if cmd.Flags().Changed("redis") {
 		url = a.redisURL
 	}
-	progress := a.err
+	outliveReader()
+	ctx, cancel := context.WithCancel(cmd.Context())
+	defer cancel()
+	var progress io.Writer = watched{a.err, cancel}
 	if headless {
 		progress = io.Discard
 	}
-	report, err := demo.Run(cmd.Context(), demo.Config{
+	report, err := demo.Run(ctx, demo.Config{
 		RedisURL: url, Duration: duration, Progress: progress,
 		Member: func(url, queue string) *exec.Cmd {
 			// The URL may hold a password, so it travels in the environment.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -14,9 +15,9 @@ import (
 )
 
 // TestMain lets the test binary stand in for the program: the demonstration
-// starts its own executable a second time.
+// starts its own executable a second time, and signals are sent to a process.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == "demo" {
+	if len(os.Args) > 1 && slices.Contains([]string{"demo", "append", "archive"}, os.Args[1]) {
 		main()
 	}
 	os.Exit(m.Run())

@@ -32,9 +32,10 @@ func (a *app) serveCommand(use, short string, joins bool) *cobra.Command {
 		Use:   use,
 		Short: short,
 		Long: "Runs one node of a replicated archive until it is told to stop (SIGINT, SIGTERM);\n" +
-			"it then hands over the leadership. The first node of a new cluster is given\n" +
-			"--bootstrap, once; the others --peers, through which they join: first without a\n" +
-			"vote, then with one when they have caught up.\n\n" +
+			"it then hands over the leadership. A second signal ends it at once.\n\n" +
+			"The first node of a new cluster is given --bootstrap, once; the others --peers,\n" +
+			"through which they join: first without a vote, then with one when they have\n" +
+			"caught up.\n\n" +
 			"Without TLS and $" + tokenVariable + " a node listens on this host only.",
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -72,6 +73,7 @@ func (a *app) serveCommand(use, short string, joins bool) *cobra.Command {
 }
 
 func (a *app) serve(ctx context.Context, cfg replica.Config) error {
+	outliveReader()
 	log := slog.New(slog.NewTextHandler(a.err, nil))
 	cfg.Logger = log
 	cfg.OnAlarm = func(alarm replica.Alarm) { log.Error("alarm", "kind", alarm.Kind, "err", alarm.Err) }
