@@ -107,6 +107,7 @@ func (f *clusterFlags) heads(ctx context.Context, c *client.Client) (address str
 		if volumes, err = c.Heads(ctx, address); err == nil {
 			return address, volumes, nil
 		}
+		err = &unansweredError{address, err}
 	}
 	return "", nil, err
 }

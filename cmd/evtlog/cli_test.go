@@ -202,6 +202,10 @@ func TestExitCodes(t *testing.T) {
 		{exitUnavailable, []string{"replay", "--redis", "redis://" + nobody, "--queue", "q", "--stream", "s"}, nobody},
 		{exitUnavailable, []string{"append", "--redis", "redis://" + nobody, "--queue", "q", "--stream", "s"}, nobody},
 		{exitUnavailable, []string{"archive", "status", "--nodes", nobody}, nobody},
+		{exitUnavailable, []string{"archive", "status", "--nodes", srv.Addr}, srv.Addr}, // something else answers
+		{exitUnavailable, []string{"archive", "ls", "--nodes", srv.Addr}, srv.Addr},
+		{exitUnavailable, []string{"raft", "peers", "--nodes", srv.Addr}, srv.Addr},
+		{exitUsage, []string{"replay", "--redis", "redis://nobody:secret@" + srv.Addr, "--queue", "q", "--stream", "s"}, "password"},
 		{exitUsage, []string{"replay", "--redis", "http://:secret@x", "--queue", "q", "--stream", "s"}, "URL"},
 	} {
 		code, _, stderr := cli(t, "", c.args...)

@@ -143,6 +143,17 @@ type nodeStatus struct {
 	err     error
 }
 
+// unansweredError says which address gave no answer that could be used. It may be
+// somebody else who listens there.
+type unansweredError struct {
+	address string
+	err     error
+}
+
+func (e *unansweredError) Error() string { return e.address + ": " + e.err.Error() }
+
+func (e *unansweredError) Unwrap() error { return e.err }
+
 // ask asks every node that was named, and fails only when none answered.
 func (f *clusterFlags) ask(ctx context.Context, c *client.Client) ([]nodeStatus, error) {
 	out := make([]nodeStatus, len(f.nodes))
@@ -151,7 +162,7 @@ func (f *clusterFlags) ask(ctx context.Context, c *client.Client) ([]nodeStatus,
 		st, err := c.Status(ctx, address)
 		out[i] = nodeStatus{address: address, status: st, err: err}
 		if err != nil {
-			errs = append(errs, err)
+			errs = append(errs, &unansweredError{address, err})
 		}
 	}
 	if len(errs) == len(f.nodes) {

@@ -48,6 +48,7 @@ func exitCode(ctx context.Context, err error) int {
 		badID     *evtid.ParseError
 		network   *net.OpError
 		file      *fs.PathError
+		silent    *unansweredError
 	)
 	is := func(targets ...error) bool {
 		for _, t := range targets {
@@ -62,7 +63,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitOK
 	case errors.As(err, &badUsage), errors.As(err, &badConfig), errors.As(err, &badRedis), errors.As(err, &badID),
 		errors.As(err, &file) && errors.Is(file, fs.ErrNotExist), // named on the command line
-		is(evtlog.ErrBadWindow, evtid.ErrBeforeUnixEpoch, api.ErrBadRequest, api.ErrForeignCluster, api.ErrDenied):
+		is(evtlog.ErrBadWindow, evtid.ErrBeforeUnixEpoch, api.ErrBadRequest, api.ErrForeignCluster, api.ErrDenied, evtlog.ErrDenied):
 		return exitUsage
 	case ctx.Err() != nil:
 		return exitInterrupted
@@ -76,7 +77,7 @@ func exitCode(ctx context.Context, err error) int {
 		return exitUnavailable
 	case is(context.DeadlineExceeded):
 		return exitTimeout
-	case is(evtlog.ErrUnavailable), errors.As(err, &network) && network.Op == "dial":
+	case is(evtlog.ErrUnavailable), errors.As(err, &network) && network.Op == "dial", errors.As(err, &silent):
 		return exitUnavailable
 	}
 	return exitFailed
@@ -91,7 +92,7 @@ func exitCodesHelp() *cobra.Command {
   0    ok
   1    failed: bad input, a refused record, any error not listed here
   2    usage or configuration: the command line must be changed, a file or
-       directory that it names is not there, or the token or cluster is wrong
+       directory that it names is not there, or cluster, token, user or password is wrong
   3    not found: the stream or group does not exist
   4    unavailable: Redis or the archive cannot be reached or is locked
   5    not the single writer: another writer is at work on the stream

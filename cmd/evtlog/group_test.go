@@ -91,6 +91,10 @@ func TestGroupVerbs(t *testing.T) {
 		}
 	}
 
+	if _, out, _ := cli(t, "", verb("seek", "--group", "g", "--to", "head", "--dry-run")...); !strings.Contains(out, "to                           head") {
+		t.Errorf("seek to the head: %s", out)
+	}
+
 	remove := func(more ...string) (int, string, string) {
 		return cli(t, "", append(verb("remove-member", "--group", "g", "--member", "gone"), more...)...)
 	}

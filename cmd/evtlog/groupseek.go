@@ -122,14 +122,22 @@ func (a *app) groupSeek(ctx context.Context, stream keyspace.Stream, how *seekFl
 	}
 	return a.show(v, [][2]string{
 		{"group", v.Group},
-		{"from", idAndTime(v.From)},
-		{"to", idAndTime(v.To)},
+		{"from", placeText(v.From)},
+		{"to", placeText(v.To)},
 		{"skipped", fmt.Sprint(atLeast, v.Skipped)},
 		{"given again", fmt.Sprint(atLeast, v.Repeated)},
 		{"pending, untouched", fmt.Sprint(v.Pending)},
 		{"to be read from the archive", fmt.Sprint(len(v.Ranges), " ranges")},
 		{"done", fmt.Sprint(v.Done)},
 	})
+}
+
+// placeText writes where a group stands.
+func placeText(id evtid.ID) string {
+	if id.IsZero() {
+		return "head"
+	}
+	return idAndTime(id)
 }
 
 // rangeText writes a range the way it is read: after the first id, up to the
