@@ -106,6 +106,16 @@ func (r *deadRig) records(log *runtime.Log) (out []evtlog.Record) {
 	return out
 }
 
+// What a letter was refused for is said in flags.
+func TestDeadReplayRefusesInFlags(t *testing.T) {
+	r := newDeadRig(t, cliNode)
+	r.lay(1, "g")
+	_, out, _ := r.run("replay", "--dry-run", "-o", "jsonl", "--max-record-bytes", "3")
+	if !strings.Contains(out, "raise --max-record-bytes") {
+		t.Errorf("printed %s", out)
+	}
+}
+
 // TestDeadLettersOfAConsumer goes the whole way: a consumer gives entries up,
 // they are listed, replayed, and given to the group again.
 func TestDeadLettersOfAConsumer(t *testing.T) {

@@ -104,6 +104,7 @@ func (a *app) deadReplay(ctx context.Context, stream keyspace.Stream, s deadSele
 		return err
 	}
 	if !how.dry {
+		outliveReader() // the lease is given back
 		if err := r.extend(ctx); err != nil {
 			return err
 		}

@@ -196,7 +196,7 @@ func (r *replayer) replay(ctx context.Context, l letter, as evtid.ID) error {
 		}
 		o.Outcome = "replayed"
 		if err != nil {
-			o.Outcome, o.Reason = "refused", err.Error()
+			o.Outcome, o.Reason = "refused", inFlags(err.Error())
 		}
 	}
 	if !r.how.dry && o.Outcome != "refused" {

@@ -17,7 +17,7 @@ import (
 // TestMain lets the test binary stand in for the program: the demonstration
 // starts its own executable a second time, and signals are sent to a process.
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && slices.Contains([]string{"demo", "append", "archive"}, os.Args[1]) {
+	if len(os.Args) > 1 && slices.Contains([]string{"demo", "append", "archive", "dead"}, os.Args[1]) {
 		main()
 	}
 	os.Exit(m.Run())

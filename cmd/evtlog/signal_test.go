@@ -101,6 +101,24 @@ func TestNodeOutlivesItsLog(t *testing.T) {
 	}
 }
 
+// A replay whose output nobody reads gives its lease back, so that the next one need
+// not wait for it.
+func TestDeadReplayUnread(t *testing.T) {
+	r := newDeadRig(t, cliNode)
+	r.lay(3, "g")
+	cmd := exec.Command(os.Args[0], "dead", "replay", "--redis", r.srv.URL(), "--queue", "q", "--stream", "s", "--yes", "-o", "jsonl")
+	cmd.Stdout = brokenPipe(t)
+	if err := cmd.Run(); err == nil || cmd.ProcessState.ExitCode() != exitFailed {
+		t.Errorf("unread: %v", err)
+	}
+	if code, _, stderr := r.run("replay", "--yes"); code != exitOK {
+		t.Errorf("the next one: exit %d: %s", code, stderr)
+	}
+	if n := len(r.records(r.work)); n != 3 {
+		t.Errorf("%d records for 3 letters", n)
+	}
+}
+
 // The demonstration ends and reconciles when nobody watches it any more.
 func TestDemoUnwatched(t *testing.T) {
 	r, w, err := os.Pipe()
