@@ -251,7 +251,7 @@ func (f *clusterFlags) answering(ctx context.Context, c *client.Client) (address
 func exportTo(ctx context.Context, path string, src portable.Source) (s portable.Summary, err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".part-*")
 	if err != nil {
-		return s, err
+		return s, fmt.Errorf("--to %s: %w", path, err)
 	}
 	defer func() {
 		if err != nil {

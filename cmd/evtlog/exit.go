@@ -93,7 +93,7 @@ func exitCodesHelp() *cobra.Command {
   1    failed: bad input, a refused record, any error not listed here
   2    usage or configuration: the command line must be changed, a file or
        directory that it names is not there, or cluster, token, user or password is wrong
-  3    not found: the stream or group does not exist
+  3    not found: the stream, group, member or letter does not exist
   4    unavailable: Redis or the archive cannot be reached or is locked
   5    not the single writer: another writer is at work on the stream
   6    integrity: stored bytes do not match their checksums

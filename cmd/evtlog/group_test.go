@@ -98,6 +98,9 @@ func TestGroupVerbs(t *testing.T) {
 	remove := func(more ...string) (int, string, string) {
 		return cli(t, "", append(verb("remove-member", "--group", "g", "--member", "gone"), more...)...)
 	}
+	if code, out, stderr = cli(t, "", verb("remove-member", "--group", "g", "--member", "gnoe", "--yes")...); code != exitNotFound || out != "" || !strings.Contains(stderr, "gone, stays") {
+		t.Errorf("a slip in the name: exit %d: %s%s", code, out, stderr)
+	}
 	if code, _, stderr = remove("--yes"); code != exitFailed || !strings.Contains(stderr, "pending") {
 		t.Errorf("a member at work: exit %d: %s", code, stderr)
 	}

@@ -1,13 +1,18 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/evtlog/evtlog/actors/streamconsumer"
+	"github.com/evtlog/evtlog/redislog"
 )
 
 func (a *app) groupRemoveMemberCommand() *cobra.Command {
@@ -39,7 +44,11 @@ func (a *app) groupRemoveMemberCommand() *cobra.Command {
 				return err
 			}
 			defer client.Close()
-			moved, err := streamconsumer.Retire(cmd.Context(), client.Log(stream), r)
+			log := client.Log(stream)
+			if err := isMember(cmd.Context(), log, r.Group, r.Member); err != nil {
+				return err
+			}
+			moved, err := streamconsumer.Retire(cmd.Context(), log, r)
 			if err != nil {
 				return err
 			}
@@ -56,4 +65,21 @@ func (a *app) groupRemoveMemberCommand() *cobra.Command {
 	cmd.Flags().BoolVar(&yes, "yes", false, "remove it")
 	a.outputFlag(cmd, "table")
 	return cmd
+}
+
+// isMember tells a slip in the name from a member that was removed: to remove one that
+// is not there is no error of the group's.
+func isMember(ctx context.Context, log *redislog.Log, group, member string) error {
+	members, err := log.Members(ctx, group)
+	if err != nil {
+		return err
+	}
+	names := make([]string, len(members))
+	for i, m := range members {
+		if names[i] = m.Name; m.Name == member {
+			return nil
+		}
+	}
+	slices.Sort(names)
+	return fmt.Errorf("member %s of group %s of stream %s: %w; its members are: %s", member, group, log.Stream(), errNotFound, cmp.Or(strings.Join(names, ", "), "none"))
 }
