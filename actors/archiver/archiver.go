@@ -80,6 +80,7 @@ type Archiver struct {
 	unproven  evtid.ID
 	pageCount int
 	watch     trimline.Watch
+	ledger    ledger
 	stall     trimline.Stall
 	fault     error
 	orphan    *UnarchivedError

@@ -3,6 +3,7 @@ package archiver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -355,7 +356,7 @@ func TestRecordsLostBeforeTheyWereArchived(t *testing.T) {
 	}{
 		{"key gone", func(w *world) { w.log.Delete() }, id(50), id(90)},
 		{"key made anew", func(w *world) { w.log.Delete(); w.log.Append(95, 96) }, id(50), id(95).Prev()},
-		{"trimmed by a stranger", func(w *world) { w.log.Remove(70) }, none, none},
+		{"trimmed by a stranger", func(w *world) { w.log.Remove(70) }, id(50), id(71).Prev()},
 		{"trimmed by a stranger through the last seen", func(w *world) { w.append(5); w.log.Remove(92) }, id(50), id(93).Prev()},
 		{"trimmed by a stranger through W", func(w *world) { w.log.Remove(50) }, none, none},
 	} {
@@ -381,6 +382,81 @@ func TestRecordsLostBeforeTheyWereArchived(t *testing.T) {
 				t.Fatalf("%+v, want one of (%s, %s]", lost, c.after, c.to)
 			}
 		})
+	}
+}
+
+// Records that come and go between two looks were seen by nobody: the server's
+// count tells that they are missing, also when later ones were folded before the
+// next look.
+func TestRecordsLostBeforeTheyWereSeen(t *testing.T) {
+	nudge := func(a *Archiver) error { _, err := a.turnOf(quiet, order{}); return err }
+	tick := func(a *Archiver) error { return a.tick(quiet) }
+	for _, c := range []struct {
+		name      string
+		d         Dial
+		change    func(w *world, look func())
+		after, to int // the first and last record lost, 0 for none
+	}{
+		{"idle", Dial{Commit: true}, func(*world, func()) {}, 0, 0},
+		{"appended", Dial{Commit: true}, func(w *world, _ func()) { w.append(20) }, 0, 0},
+		{"all of it", Dial{Commit: true}, func(w *world, _ func()) { w.append(20); w.log.Remove(70) }, 51, 70},
+		{"the oldest", Dial{Commit: true}, func(w *world, _ func()) { w.append(20); w.log.Remove(60) }, 51, 60},
+		{"what is archived", Dial{Commit: true}, func(w *world, _ func()) { w.append(20); w.log.Remove(50) }, 0, 0},
+		{"what is archived, then more", Dial{Window: 10}, func(w *world, look func()) {
+			w.append(10)
+			w.log.Remove(50)
+			look()
+			w.append(20)
+			w.log.Remove(25)
+		}, 61, 75},
+		{"before nudged folds", Dial{Commit: true}, func(w *world, look func()) {
+			w.append(20)
+			w.log.Remove(60)
+			look()
+			w.append(5)
+			look()
+		}, 51, 60},
+		{"while the archive is down", Dial{Window: 50}, func(w *world, look func()) {
+			w.arch.SetHook(func(context.Context, archivetest.Step) error { return errDown })
+			w.append(500)
+			look()
+			w.log.Remove(400)
+			look()
+			w.arch.SetHook(nil)
+		}, 51, 400},
+		{"made anew", Dial{Commit: true}, func(w *world, look func()) {
+			w.log.Delete()
+			look()
+			w.append(3)
+		}, 0, 0},
+	} {
+		for name, look := range map[string]func(*Archiver) error{"nudged": nudge, "ticking": tick} {
+			t.Run(c.name+", "+name, func(t *testing.T) {
+				w := newWorld(t)
+				w.append(50)
+				a := w.archiver(evtlog.KeepLast(1000), c.d)
+				if err := tick(a); err != nil {
+					t.Fatal(err)
+				}
+				c.change(w, func() { _ = look(a) })
+				for range 3 {
+					_ = tick(a)
+				}
+				lost := events[evtlog.Lost](w)
+				if c.to == 0 {
+					if len(lost) != 0 {
+						t.Fatalf("%+v", lost)
+					}
+					return
+				}
+				if len(lost) != 1 || !lost[0].After.Less(id(c.after)) || lost[0].After.Less(id(c.after-1)) || lost[0].To.Less(id(c.to)) || !lost[0].To.Less(id(c.to+1)) {
+					t.Fatalf("%+v, want one that holds %s to %s", lost, id(c.after), id(c.to))
+				}
+				if n := fmt.Sprintf("%d records", c.to-c.after+1); !strings.HasPrefix(lost[0].Reason, n) {
+					t.Errorf("%q does not begin with %q", lost[0].Reason, n)
+				}
+			})
+		}
 	}
 }
 

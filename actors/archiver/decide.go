@@ -11,8 +11,9 @@ type view struct {
 	w evtid.ID
 	// first is the oldest entry, newest the newest, last the last generated id.
 	first, newest, last evtid.ID
-	// length counts the entries.
-	length int64
+	// length counts the entries, added those that were ever added, -1 when the
+	// server does not tell.
+	length, added int64
 	// below counts the entries at or below w, 0 when that is not known.
 	below int64
 }

@@ -40,6 +40,14 @@
 // that ends below W (*RegressedError), and for good by a trim that removed more
 // than it was asked to (*FaultError).
 //
+// # What is lost before it is folded
+//
+// Records that leave the stream before they were folded (another program trims or
+// deletes, the server evicts) are reported as an evtlog.Lost: those that the
+// archiver has seen by their ids, and others, from Redis 7 on, by the server's
+// count of entries ever added. What went while no archiver was running is not
+// noticed: nobody has counted.
+//
 // # One archiver per stream
 //
 // Two archivers of one stream do no harm: folds are compare-and-set, and neither

@@ -149,6 +149,10 @@ func (x *window) confirm(f *flight) {
 	x.a.w = f.last
 	x.folded += int64(len(f.records))
 	x.flights = x.flights[1:]
+	if !f.well() {
+		// Somebody else's fold may end there as well, of more records.
+		x.a.ledger = ledger{}
+	}
 	x.a.folded(f.prev, f.last, len(f.records), f.took)
 }
 

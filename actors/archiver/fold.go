@@ -136,6 +136,7 @@ func (a *Archiver) watermark(ctx context.Context, floor evtid.ID) (evtid.ID, err
 }
 
 func (a *Archiver) folded(prev, w evtid.ID, n int, took time.Duration) {
+	a.ledger.folded(prev, w, n)
 	a.cfg.Observer.Emit(evtlog.Folded{Stream: a.stream, After: prev, To: w, Records: n, Took: took})
 	a.count(func(s *Stats) {
 		s.Watermark = w

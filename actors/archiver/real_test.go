@@ -210,6 +210,32 @@ func TestServerTrimRecordsForGroups(t *testing.T) {
 	}
 }
 
+// A producer that trims by length, as many do, takes records that nobody has
+// looked at yet.
+func TestServerTrimmedBySomebodyElse(t *testing.T) {
+	r, arch := newReal(t), archivetest.NewMemory()
+	var lost []evtlog.Lost
+	a := r.archiver(r.log, arch, Dial{Commit: true}, func(e evtlog.Event) {
+		if e, ok := e.(evtlog.Lost); ok {
+			lost = append(lost, e)
+		}
+	})
+	r.append(50)
+	if err := a.tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.append(150)
+	r.server.Do("XTRIM", stream(t).Key(), "MAXLEN", "=", "40")
+	for range 2 {
+		if err := a.tick(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(lost) != 1 || lost[0].After != r.acked[49] || lost[0].To != r.acked[160].Prev() || !strings.HasPrefix(lost[0].Reason, "110 records") {
+		t.Errorf("%+v, want one of (%s, %s]", lost, r.acked[49], r.acked[160].Prev())
+	}
+}
+
 func TestServerOutOfMemory(t *testing.T) {
 	r, arch := newReal(t), archivetest.NewMemory()
 	a := r.archiver(r.log, arch, Dial{Window: 5000}, nil)

@@ -3,6 +3,7 @@ package archiver
 import (
 	"context"
 	"errors"
+	"fmt"
 
 	"github.com/evtlog/evtlog"
 	"github.com/evtlog/evtlog/actors/internal/trimline"
@@ -108,34 +109,46 @@ func (a *Archiver) catchUp(ctx context.Context, tick bool) (floor evtid.ID, err 
 // look reads the stream and reports records that went missing. A stream that
 // ends below the watermark is an error.
 func (a *Archiver) look(ctx context.Context) (view, error) {
+	was := a.w
 	info, err := a.log.Info(ctx)
 	if err == nil {
 		err = a.missing(ctx, info)
 	}
+	if err == nil && a.w != was {
+		// W has been read after the stream, which may have grown in between.
+		info, err = a.log.Info(ctx)
+	}
 	if err != nil {
 		return view{}, err
 	}
-	v := view{
-		w: a.w, first: info.First, newest: info.Newest, last: info.Last, length: info.Length,
-		below: belowNow(a.mark, a.w, a.below, info.First),
-	}
+	v := a.view(info)
 	a.watch.Saw(v.unarchived())
 	if v.regressed() {
 		a.unproven = trimline.Newer(a.unproven, v.w)
 		return view{}, &RegressedError{Stream: a.stream, Watermark: v.w, Top: v.last}
 	}
+	a.reconcile(v)
 	return v, nil
 }
 
+// view is what a round knows, with the watermark of now.
+func (a *Archiver) view(info redislog.StreamInfo) view {
+	return view{
+		w: a.w, first: info.First, newest: info.Newest, last: info.Last, length: info.Length, added: info.EntriesAdded,
+		below: belowNow(a.mark, a.w, a.below, info.First),
+	}
+}
+
 // missing reports records that were seen, and are neither in the stream nor in
-// the archive.
+// the archive. When any seem to be gone, seen or not, W is right afterwards.
 func (a *Archiver) missing(ctx context.Context, info redislog.StreamInfo) error {
 	loss, gone := a.watch.Gone(headAbove(a.w, info.First), info.Last)
-	if !gone || !a.w.Less(loss.Known) {
+	gone = gone && a.w.Less(loss.Known)
+	if unseen, _ := a.ledger.compare(a.view(info)); !gone && unseen == 0 {
 		return nil
 	}
 	// Another archiver may have folded and trimmed them since W was read.
-	if err := a.reread(ctx); err != nil || !a.w.Less(loss.Known) {
+	if err := a.reread(ctx); err != nil || !gone || !a.w.Less(loss.Known) {
 		return err
 	}
 	after := a.w
@@ -143,6 +156,8 @@ func (a *Archiver) missing(ctx context.Context, info redislog.StreamInfo) error 
 		// Only what lay above the top is gone.
 		after = trimline.Newer(a.w, info.Last)
 	}
+	// What the count tells is part of it.
+	a.ledger = ledger{}
 	a.lost(evtlog.Lost{
 		Stream: a.stream, After: after, To: loss.To,
 		Reason: "gone from the live stream before it was archived: evicted, deleted, trimmed by somebody else, or lost by the server",
@@ -150,10 +165,25 @@ func (a *Archiver) missing(ctx context.Context, info redislog.StreamInfo) error 
 	return nil
 }
 
+// reconcile reports records that went missing without having been seen: the
+// server has counted them and nobody has folded them.
+func (a *Archiver) reconcile(v view) {
+	missing, next := a.ledger.compare(v)
+	if missing > 0 {
+		after, to := a.ledger.gap(v)
+		a.lost(evtlog.Lost{
+			Stream: a.stream, After: after, To: to,
+			Reason: fmt.Sprintf("%d records in this range left the live stream before they were archived: trimmed or deleted by somebody else", missing),
+		})
+	}
+	a.ledger = next
+}
+
 // note keeps what the next round may start from.
 func (a *Archiver) note(v view, folded int64) {
 	a.mark, a.below = a.w, belowAfter(v, a.w, folded)
 	v.w, v.below = a.w, a.below
+	a.reconcile(v)
 	a.watch.Saw(v.unarchived())
 	a.count(func(s *Stats) {
 		s.Watermark, s.Top, s.Length, s.Behind = v.w, v.last, v.length, v.behind()

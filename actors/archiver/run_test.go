@@ -273,6 +273,37 @@ func TestTwoArchivers(t *testing.T) {
 	}
 }
 
+// Another archiver folds and trims between the moments at which this one reads
+// the watermark and the stream, and again before it reads the watermark anew: that
+// is neither a loss nor a stream that ends below its watermark.
+func TestAnotherArchiverInBetween(t *testing.T) {
+	w := newWorld(t)
+	one, other := w.archiver(evtlog.KeepLast(1), Dial{Commit: true}), w.archiver(evtlog.KeepLast(1), Dial{Commit: true})
+	w.append(50)
+	if err := one.tick(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	looks := 0
+	w.log.Hook = func(ctx context.Context, op string, _ bool) error {
+		if isQuiet(ctx) || op != "info" {
+			return nil
+		}
+		if looks++; looks <= 2 {
+			w.append(10)
+			return other.tick(quiet)
+		}
+		return nil
+	}
+	if err := one.tick(t.Context()); err != nil || looks < 2 {
+		t.Fatalf("%d looks, %v", looks, err)
+	}
+	w.log.Hook = nil
+	w.check()
+	if lost := events[evtlog.Lost](w); len(lost) != 0 {
+		t.Errorf("%+v", lost)
+	}
+}
+
 func TestFoldsTakeTurns(t *testing.T) {
 	w := newWorld(t)
 	w.append(100)

@@ -36,6 +36,7 @@ type Log struct {
 	exists  bool
 	entries []evtlog.Record
 	last    evtid.ID
+	added   int64
 	floor   evtid.ID
 	sealed  evtid.ID
 	groups  map[string]*group
@@ -76,13 +77,14 @@ func (l *Log) Add(id evtid.ID, fields ...evtlog.Field) {
 	}
 	l.entries = append(l.entries, evtlog.Record{ID: id, Fields: fields})
 	l.last, l.exists = id, true
+	l.added++
 }
 
 // Delete removes the stream and what belongs to it, as FLUSHALL does.
 func (l *Log) Delete() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.exists, l.entries, l.last, l.floor, l.sealed = false, nil, evtid.ID{}, evtid.ID{}, evtid.ID{}
+	l.exists, l.entries, l.last, l.added, l.floor, l.sealed = false, nil, evtid.ID{}, 0, evtid.ID{}, evtid.ID{}
 }
 
 // Remove takes the n oldest entries away, as a foreign trimmer does.
@@ -146,7 +148,7 @@ func (l *Log) do(ctx context.Context, op string, command func()) error {
 // Info implements the log.
 func (l *Log) Info(ctx context.Context) (info redislog.StreamInfo, err error) {
 	err = l.do(ctx, "info", func() {
-		info = redislog.StreamInfo{Exists: l.exists, Length: int64(len(l.entries)), Last: l.last}
+		info = redislog.StreamInfo{Exists: l.exists, Length: int64(len(l.entries)), Last: l.last, EntriesAdded: l.added}
 		if len(l.entries) > 0 {
 			info.First, info.Newest = l.entries[0].ID, l.entries[len(l.entries)-1].ID
 		}
