@@ -66,7 +66,6 @@ func (u *pump) establish(ctx context.Context) error {
 		return err
 	}
 	u.w = w
-	u.census = census{added: uncounted}
 	top, err := u.p.stream.Last(ctx)
 	if err != nil {
 		return err
@@ -99,6 +98,9 @@ func (u *pump) watermark(ctx context.Context, top evtid.ID) (evtid.ID, error) {
 
 func (u *pump) orient(a arrival) error {
 	b := arrive(a)
+	if u.census = u.census.carried(); a.First || b.Lost {
+		u.census = census{added: uncounted}
+	}
 	if b.Second {
 		u.reportSecond(a.Minted, b.Seed)
 	}

@@ -27,6 +27,9 @@ type fakeStream struct {
 	refuse func(id evtid.ID) error
 	// dialErr fails every connection.
 	dialErr error
+	// infoErr fails every look, of which looks are counted.
+	infoErr error
+	looks   int
 	// slow reports that the answer takes longer than a caller in the seat waits.
 	slow      func() bool
 	published [][]byte
@@ -67,11 +70,21 @@ func (f *fakeStream) Info(context.Context) (redislog.StreamInfo, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	var info redislog.StreamInfo
+	if f.looks++; f.infoErr != nil {
+		return info, f.infoErr
+	}
 	if len(f.records) > 0 {
 		info.First = f.records[0].ID
 	}
 	info.Exists, info.Last, info.EntriesAdded = !f.top.IsZero(), f.top, int64(len(f.records))
 	return info, nil
+}
+
+// change does something to the stream.
+func (f *fakeStream) change(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
 }
 
 func (f *fakeStream) all() []evtlog.Record {

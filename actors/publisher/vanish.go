@@ -37,25 +37,33 @@ func (u *pump) lookDue() bool {
 	return passed < 0 || passed >= lookEvery.Milliseconds()
 }
 
-// look asks for the server's count. What keeps it from being answered is met by
-// the append connection as well.
+// look asks for the server's count. Without an answer the last one goes on to
+// count: the server may be busy with the very deletion.
 func (u *pump) look(ctx context.Context) {
-	info, err := u.count(ctx)
 	last := u.census
-	u.census = census{at: u.p.clock.at, added: info.EntriesAdded, open: u.open(), trimmed: trimmedBy(info)}
+	u.census.at = u.p.clock.at
+	info, err := u.count(ctx)
 	if err != nil {
-		u.census.added, u.census.trimmed = uncounted, last.trimmed
 		return
 	}
-	if !(tally{Before: last.added, Added: info.EntriesAdded, Since: last.since, Open: last.open}).remade() {
-		return
+	if (tally{Before: last.added, Added: info.EntriesAdded, Since: last.since, Open: last.open}).remade() {
+		if err := u.mourn(ctx, last.trimmed); err != nil {
+			// The next look finds the same.
+			u.p.cfg.Logger.Error("the stream was deleted; how much is lost is not known yet", "stream", u.p.name, "error", err)
+			return
+		}
 	}
-	if err := u.mourn(ctx, last.trimmed); err != nil {
-		u.p.cfg.Logger.Error("the stream was deleted; how much is lost is not known yet", "stream", u.p.name, "error", err)
-		// The next look finds the same.
-		last.at = u.census.at
-		u.census = last
+	u.census = census{at: u.p.clock.at, added: info.EntriesAdded, open: u.open(), trimmed: trimmedBy(info)}
+}
+
+// carried is the census over a lost connection: of what was on its way at the
+// last look nobody knows whether it was counted, or arrived at all.
+func (c census) carried() census {
+	if c.added != uncounted {
+		c.added = max(0, c.added-c.open)
 	}
+	c.open = 0
+	return c
 }
 
 func (u *pump) count(ctx context.Context) (redislog.StreamInfo, error) {
