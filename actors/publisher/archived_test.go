@@ -114,6 +114,26 @@ func TestAnotherRecordAtTheIDIsASecondWriter(t *testing.T) {
 	}
 }
 
+// The stream is deleted before anything else was appended: whether an id is in the
+// log, the archive tells.
+func TestResolveOfAnArchivedIDWithoutAStream(t *testing.T) {
+	arch := archivetest.NewMemory()
+	server := redistest.Start(t)
+	b := start(t, server.URL(), publisher.Config{}, arch)
+	ids := appendAll(t, b, 2)
+	fold(t, arch, b)
+	server.Do("DEL", feedStream(t).Key())
+	if err := b.Resolve(within(t), ids[1]); err != nil {
+		t.Errorf("resolve of an archived record: %v", err)
+	}
+	if err := b.Resolve(within(t), ids[0].Prev()); !errors.As(err, new(*evtlog.RejectedError)) {
+		t.Errorf("resolve of an id that the archive has passed: %v", err)
+	}
+	if err := b.Resolve(within(t), ids[1].Next()); !errors.As(err, new(*evtlog.UncertainError)) {
+		t.Errorf("resolve of an id that may still come: %v", err)
+	}
+}
+
 // What is only in the archive is known to a new writer: it starts above.
 func TestTheFirstIDIsAboveTheArchive(t *testing.T) {
 	arch := archivetest.NewMemory()

@@ -74,6 +74,7 @@ func (u *pump) establish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	u.mark = later(u.mark, mark)
 	if err := u.orient(arrival{First: !u.connected, Top: top, Watermark: mark, Known: u.known, Minted: u.minted}); err != nil {
 		return err
 	}
@@ -132,13 +133,22 @@ func (u *pump) settleAll(ctx context.Context) error {
 		u.nudge()
 		u.turn.release(u.p)
 	}()
+	for _, it := range u.unsettled {
+		if isForeign(it.verdict) {
+			// Of another connection.
+			it.verdict = nil
+		}
+	}
 	for len(u.unsettled) > 0 {
 		it := u.unsettled[0]
-		next, top, err := u.p.examine(ctx, it.id, func(r evtlog.Record) bool { return sameFields(r, it.fields) })
+		next, top, err := u.p.examine(ctx, it.id, u.mark, func(r evtlog.Record) bool { return sameFields(r, it.fields) })
 		if err != nil {
 			return err
 		}
 		if next == resend {
+			if isForeign(it.verdict) {
+				return errTwoServers
+			}
 			if err := u.resend(); err != nil {
 				return err
 			}

@@ -29,7 +29,7 @@ func (t *turn) release(p *Publisher) {
 // have it, -1 when that is unknown.
 func (u *pump) commit(it *item, acked int) {
 	before := u.known
-	u.known = it.id
+	u.known = later(u.known, it.id)
 	u.census.since++
 	u.second, u.attempts = false, 0
 	if it.announce {

@@ -32,9 +32,9 @@
 // Each append is committed, rejected or uncertain. When a connection is lost,
 // the records on their way are settled on a new one before anything else is
 // sent: an id that the stream or the archive holds with the same fields is
-// committed; one that is absent below the top is rejected; one that is absent
-// above the top is sent again, under the same id. A record can therefore never
-// be written twice, whatever answer was lost. A caller whose context ends before
+// committed; one that is absent below the top, or below the archive's watermark,
+// is rejected; one that is absent above both is sent again, under the same id. A
+// record can therefore never be written twice, whatever answer was lost. A caller whose context ends before
 // that gets an *evtlog.UncertainError with the id; the settlement goes on, and
 // Resolve answers.
 //

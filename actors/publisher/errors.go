@@ -12,11 +12,12 @@ import (
 // Why an outcome is not, or not yet, a commit. They are wrapped by the typed
 // errors of package evtlog.
 var (
-	errAbsent    = errors.New("it is neither in the stream nor in the archive, and a later record stands above it")
-	errTrimmed   = errors.New("the stream was trimmed past it and there is no archive to ask")
-	errNotYet    = errors.New("it is not in the stream, and nothing later is: a command on its way may still bring it; ask again after a later append")
-	errStopping  = errors.New("the publisher stopped before the outcome was known")
-	errOtherBody = errors.New("the stream holds another record at this id")
+	errAbsent     = errors.New("it is neither in the stream nor in the archive, and a later record stands above it")
+	errTrimmed    = errors.New("the stream was trimmed past it and there is no archive to ask")
+	errNotYet     = errors.New("it is not in the stream, and nothing later is: a command on its way may still bring it; ask again after a later append")
+	errStopping   = errors.New("the publisher stopped before the outcome was known")
+	errTwoServers = errors.New("the server that refused the id as none above its top is not the one that was asked for the top: a failover is under way, or the address leads to several servers")
+	errOtherBody  = errors.New("the stream holds another record at this id")
 )
 
 // BatchError is an AppendBatch of which not every record is committed. The

@@ -186,9 +186,9 @@ func (w world) settle(r rules) []world {
 	}
 	if !w.looked {
 		w.looked = true
-		w.sight.Found, w.sight.Same, w.sight.TopReached = w.live[w.at], w.live[w.at], w.top >= w.at
+		w.sight.Found, w.sight.Same, w.sight.Passed = w.live[w.at], w.live[w.at], w.top >= w.at
 		if r.absentIsFinal {
-			w.sight.TopReached = true
+			w.sight.Passed = true
 		}
 		if r.noArchiveAsked {
 			w.sight.Archive = missing

@@ -25,8 +25,13 @@ type fakeStream struct {
 	onFlush func() (err error, after bool)
 	// refuse returns the refusal of an append, nil to execute it.
 	refuse func(id evtid.ID) error
-	// dialErr fails every connection.
+	// dialErr fails every connection; dials counts them.
 	dialErr error
+	dials   int
+	// onDial is called at each connection, with mu held.
+	onDial func()
+	// onLookup changes what a look-up finds.
+	onLookup func(*redislog.Lookup)
 	// infoErr fails every look, of which looks are counted.
 	infoErr error
 	looks   int
@@ -38,8 +43,11 @@ type fakeStream struct {
 func (f *fakeStream) newWriter(ctx context.Context) (writer, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.dialErr != nil {
+	if f.dials++; f.dialErr != nil {
 		return nil, f.dialErr
+	}
+	if f.onDial != nil {
+		f.onDial()
 	}
 	return &fakeWriter{f: f}, nil
 }
@@ -63,6 +71,9 @@ func (f *fakeStream) Lookup(_ context.Context, id evtid.ID) (redislog.Lookup, er
 	defer f.mu.Unlock()
 	l := redislog.Lookup{Exists: !f.top.IsZero(), Top: f.top}
 	l.Record, l.Found = f.find(id)
+	if f.onLookup != nil {
+		f.onLookup(&l)
+	}
 	return l, nil
 }
 
@@ -171,6 +182,8 @@ func (w *fakeWriter) ReceiveAppend(evtid.ID) error {
 func (w *fakeWriter) ReceiveInt() (int64, error) { return w.answer() }
 
 func (w *fakeWriter) Close() error { return nil }
+
+var feedName = evtlog.StreamName{Queue: "cm", Name: "feed"}
 
 // onFake makes a publisher on a fake stream.
 func onFake(t testing.TB, f *fakeStream, cfg Config) *Publisher {

@@ -45,6 +45,8 @@ type pump struct {
 	// record known to be in the log, minted the newest id made.
 	connected     bool
 	known, minted evtid.ID
+	// mark is the newest watermark that the archive has told.
+	mark evtid.ID
 	// above, when set, is an id that new ones must be above but are not yet.
 	above evtid.ID
 	// second is true while a second writer has been reported and nothing was

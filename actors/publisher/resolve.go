@@ -33,7 +33,12 @@ func (p *Publisher) Resolve(ctx context.Context, id evtid.ID) error {
 			return p.resolved(id, out.err)
 		}
 	}
-	found, _, err := p.examine(ctx, id, func(evtlog.Record) bool { return true })
+	var mark evtid.ID
+	if p.archive != nil {
+		// One that does not answer is asked again when it matters.
+		mark, _ = p.archive.Watermark(ctx, p.name)
+	}
+	found, _, err := p.examine(ctx, id, mark, func(evtlog.Record) bool { return true })
 	if err != nil {
 		return &evtlog.UncertainError{Stream: p.name, ID: id, Err: err}
 	}
@@ -63,13 +68,13 @@ func (p *Publisher) resolved(id evtid.ID, err error) error {
 
 // examine gathers facts about an id until they decide. The order is part of the
 // proof: the entry and the top in one step, then the archive, and without one
-// the oldest live entry.
-func (p *Publisher) examine(ctx context.Context, id evtid.ID, same func(evtlog.Record) bool) (found step, top evtid.ID, err error) {
+// the oldest live entry. mark is a watermark that the archive has had.
+func (p *Publisher) examine(ctx context.Context, id, mark evtid.ID, same func(evtlog.Record) bool) (found step, top evtid.ID, err error) {
 	look, err := p.stream.Lookup(ctx, id)
 	if err != nil {
 		return 0, evtid.ID{}, err
 	}
-	s := sight{Found: look.Found, TopReached: !look.Top.Less(id)}
+	s := sight{Found: look.Found, Passed: !later(look.Top, mark).Less(id)}
 	s.Same = look.Found && same(look.Record)
 	for {
 		switch found = decide(s); found {

@@ -39,15 +39,17 @@ const (
 )
 
 // sight is what is known about an id whose append is in doubt. Found, Same and
-// TopReached come from one look-up on a fresh connection; Archive and Horizon
-// from questions asked after it.
+// the stream's top come from one look-up on a fresh connection; Archive and
+// Horizon from questions asked after it.
 type sight struct {
 	// Found: the stream holds an entry at the id. Same: with the fields sent.
 	Found, Same bool
-	// TopReached: the stream's top is at or above the id.
-	TopReached bool
-	Archive    answer
-	Horizon    horizon
+	// Passed: the stream's top is at or above the id, or the archive's watermark
+	// is, which the stream ended above before it was deleted or set back. Sent again
+	// there, the record would stand where nobody reads it.
+	Passed  bool
+	Archive answer
+	Horizon horizon
 }
 
 // step is what to do next.
@@ -78,11 +80,11 @@ func decide(s sight) step {
 		return commit
 	case s.Found:
 		return rejectOther
-	case !s.TopReached:
+	case !s.Passed:
 		return resend
 	}
-	// A later record stands above the id, so no command can bring it any more:
-	// it is in the archive, or it is nowhere.
+	// A later record stands above the id, or did, so no command can bring it any
+	// more: it is in the archive, or it is nowhere.
 	switch s.Archive {
 	case notAsked:
 		return askArchive

@@ -12,17 +12,17 @@ func TestDecide(t *testing.T) {
 		s    sight
 		want step
 	}{
-		{"there, as sent", sight{Found: true, Same: true, TopReached: true}, commit},
-		{"there, but another record", sight{Found: true, TopReached: true}, rejectOther},
+		{"there, as sent", sight{Found: true, Same: true, Passed: true}, commit},
+		{"there, but another record", sight{Found: true, Passed: true}, rejectOther},
 		{"absent above the top", sight{}, resend},
 		{"absent above the top, whatever the archive said before", sight{Archive: missing}, resend},
-		{"absent below the top", sight{TopReached: true}, askArchive},
-		{"archived as sent", sight{TopReached: true, Archive: same}, commit},
-		{"archived, but another record", sight{TopReached: true, Archive: different}, rejectOther},
-		{"nowhere", sight{TopReached: true, Archive: missing}, reject},
-		{"no archive", sight{TopReached: true, Archive: noArchive}, askHorizon},
-		{"no archive, an older one is live", sight{TopReached: true, Archive: noArchive, Horizon: below}, reject},
-		{"no archive, all that is live is newer", sight{TopReached: true, Archive: noArchive, Horizon: past}, unknowable},
+		{"absent below the top", sight{Passed: true}, askArchive},
+		{"archived as sent", sight{Passed: true, Archive: same}, commit},
+		{"archived, but another record", sight{Passed: true, Archive: different}, rejectOther},
+		{"nowhere", sight{Passed: true, Archive: missing}, reject},
+		{"no archive", sight{Passed: true, Archive: noArchive}, askHorizon},
+		{"no archive, an older one is live", sight{Passed: true, Archive: noArchive, Horizon: below}, reject},
+		{"no archive, all that is live is newer", sight{Passed: true, Archive: noArchive, Horizon: past}, unknowable},
 	} {
 		if got := decide(tc.s); got != tc.want {
 			t.Errorf("%s: step %d, want %d", tc.name, got, tc.want)
